@@ -1,0 +1,1 @@
+"""The process beside one container engine: does what the manager asks and reports events."""

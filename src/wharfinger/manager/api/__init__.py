@@ -1,0 +1,1 @@
+"""The manager's interfaces: GraphQL, streams, the agents' ingest, health and metrics."""

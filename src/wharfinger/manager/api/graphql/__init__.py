@@ -1,0 +1,1 @@
+"""GraphQL: everything people do."""

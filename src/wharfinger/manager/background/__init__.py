@@ -1,0 +1,1 @@
+"""The task framework: work that outlives the request that started it."""

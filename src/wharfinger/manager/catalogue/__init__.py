@@ -1,0 +1,1 @@
+"""Images and registries known to the cluster."""

@@ -1,0 +1,1 @@
+"""Agents: registration, heartbeats, inventory, the calls to them, selectors resolved."""

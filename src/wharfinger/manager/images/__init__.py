@@ -1,0 +1,1 @@
+"""Preload and unload."""

@@ -1,0 +1,1 @@
+"""Attempts: what preloads and sessions share of making an image present."""

@@ -1,0 +1,1 @@
+"""The truth: tables, migrations and the runner of transactions."""

@@ -1,0 +1,204 @@
+"""The tables. Times are seconds since the epoch (UTC) by the database's clock.
+
+Ids are opaque text. Statuses are the words of `wharfinger.domain.states`, enforced by CHECKs.
+"""
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from wharfinger.domain.states import AgentStatus, AttemptStatus, ItemStatus, TaskStatus
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _one_of(column: str, states: type[StrEnum]) -> CheckConstraint:
+    words = ", ".join(f"'{state.value}'" for state in states)
+    return CheckConstraint(f"{column} IN ({words})", name=column)
+
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    CheckConstraint("role IN ('superadmin', 'user')", name="role"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("sha256", Text, nullable=False, unique=True),
+    Column("label", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+join_tokens = Table(
+    "join_tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sha256", Text, nullable=False, unique=True),
+    Column("label", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+registries = Table(
+    "registries",
+    metadata,
+    Column("host", Text, primary_key=True),  # host[:port], as references name it
+    Column("url", Text, nullable=False),  # scheme://host[:port] where it is asked
+    Column("username", Text),
+    Column("password_encrypted", Text),
+    Column("created_at", Double, nullable=False),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("scaling_group", Text, nullable=False, index=True),
+    Column("status", Text, nullable=False),
+    Column("cordoned", Boolean, nullable=False),
+    Column("os", Text, nullable=False),
+    Column("architecture", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("engine", JSON, nullable=False),  # {kind, version, store, problem}
+    Column("slots", JSON, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("incarnation", Text, nullable=False),
+    Column("call_token_encrypted", Text, nullable=False),
+    Column("credential_sha256", Text, nullable=False, unique=True),
+    Column("inventory_version", Text, nullable=False),
+    Column("reports_begun", Integer, nullable=False),  # of this incarnation
+    Column("heard_at", Double, nullable=False),
+    Column("created_at", Double, nullable=False),
+    _one_of("status", AgentStatus),
+)
+
+agent_images = Table(
+    "agent_images",
+    metadata,
+    Column("agent_id", ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("reference", Text, primary_key=True),  # host/name:tag, or host/name@digest untagged
+    Column("image_id", Text, nullable=False),
+    Column("root_digest", Text),  # none for an image that came without one
+    Column("size", BigInteger, nullable=False),
+    Index("ix_agent_images_reference", "reference"),
+)
+
+images = Table(
+    "images",
+    metadata,
+    Column("reference", Text, primary_key=True),
+    Column("root_digest", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),  # compressed bytes of the smallest platform asked
+    Column("updated_at", Double, nullable=False),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("owner_id", Text, nullable=False, index=True),
+    Column("status", Text, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("current", BigInteger, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("function", Text),  # the registered function of a named task; none when ad hoc
+    Column("arguments", JSON, nullable=False),
+    Column("failure", JSON),  # {class, message, detail} of a task that failed as a whole
+    Column("runner", Text),  # the manager that runs it
+    Column("epoch", Integer, nullable=False),  # counts its runners
+    Column("lease_until", Double),
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("ended_at", Double, index=True),
+    _one_of("status", TaskStatus),
+    CheckConstraint("(ended_at IS NULL) = (status IN ('pending', 'running'))", name="one_end"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("task_id", ForeignKey("tasks.id", ondelete="CASCADE"), nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("reference", Text, nullable=False),
+    Column("root_digest", Text),
+    Column("status", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("failure", JSON),
+    Column("bytes_done", BigInteger, nullable=False),
+    Column("bytes_total", BigInteger, nullable=False),
+    Column("kept_by", JSON, nullable=False),
+    Column("next_try_at", Double),
+    UniqueConstraint("task_id", "agent_id", "reference"),
+    _one_of("status", ItemStatus),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("item_id", ForeignKey("items.id", ondelete="CASCADE"), index=True),
+    Column("agent_id", Text, nullable=False),
+    Column("registry", Text, nullable=False),
+    Column("reference", Text, nullable=False),
+    Column("root_digest", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("incarnation", Text),  # the agent's, when it accepted
+    Column("accepted_begun", Integer),  # reports the agent had begun when it accepted
+    Column("sends", Integer, nullable=False),
+    Column("evidence", JSON),
+    Column("failure", JSON),
+    Column("created_at", Double, nullable=False),
+    Column("ended_at", Double),
+    _one_of("status", AttemptStatus),
+    CheckConstraint("(ended_at IS NULL) = (status IN ('sent', 'pulling'))", name="one_end"),
+    Index("ix_attempts_agent_id_status", "agent_id", "status"),
+)
+
+transitions = Table(
+    "transitions",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("entity", Text, nullable=False),  # task, item, attempt, agent
+    Column("entity_id", Text, nullable=False),
+    Column("from", Text),  # none for the first
+    Column("to", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Index("ix_transitions_entity_entity_id", "entity", "entity_id"),
+)

@@ -1,0 +1,82 @@
+"""Changing a state: compare-and-set, and a row in the transition log.
+
+The only way a status column changes after its row was inserted.
+"""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Table, insert, select, update
+
+from wharfinger.domain.states import S, TransitionTable
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.tables import transitions
+
+Row = TypeVar("Row")
+
+
+def begin(
+    conn: Connection, machine: TransitionTable[S], entity_id: str, *, reason: str, by: str
+) -> None:
+    """Log that a thing began to exist in its machine's initial state."""
+    _log(conn, machine, entity_id, None, machine.initial, reason, by)
+
+
+def move(
+    conn: Connection,
+    table: Table,
+    machine: TransitionTable[S],
+    entity_id: str,
+    sources: Iterable[S],
+    target: S,
+    *,
+    reason: str,
+    by: str,
+    **values: Any,
+) -> bool:
+    """Move one row from one of `sources` to `target`, setting `values` with it.
+
+    False when its present state is none of `sources` (or it does not exist): nothing changed, and
+    the caller's news is stale. Raises `IllegalTransition` when the table does not allow the move
+    from one of `sources`.
+    """
+    sources = tuple(sources)
+    machine.check_sources(sources, target)
+    present = conn.execute(
+        select(table.c.status).where(table.c.id == entity_id).with_for_update()
+    ).scalar_one_or_none()
+    if present not in sources:
+        return False
+    changed = conn.execute(
+        update(table)
+        .where(table.c.id == entity_id, table.c.status == present)
+        .values(status=target.value, **values)
+    )
+    if changed.rowcount != 1:
+        return False
+    _log(conn, machine, entity_id, present, target, reason, by)
+    return True
+
+
+def _log(
+    conn: Connection,
+    machine: TransitionTable[S],
+    entity_id: str,
+    source: str | None,
+    target: S,
+    reason: str,
+    by: str,
+) -> None:
+    conn.execute(
+        insert(transitions).values(
+            {
+                "entity": machine.name,
+                "entity_id": entity_id,
+                "from": source,
+                "to": target.value,
+                "reason": reason,
+                "by": by,
+                "at": now(conn),
+            }
+        )
+    )

@@ -1,0 +1,1 @@
+"""The OCI distribution client: token flow, resolve, manifests. The manager's alone."""

@@ -1,0 +1,1 @@
+"""The composition roots: nothing else knows which adapters are in use."""
