@@ -4,15 +4,13 @@ The only way a status column changes after its row was inserted.
 """
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select, update
 
 from wharfinger.domain.states import S, TransitionTable
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import transitions
-
-Row = TypeVar("Row")
 
 
 def begin(
@@ -56,6 +54,24 @@ def move(
         return False
     _log(conn, machine, entity_id, present, target, reason, by)
     return True
+
+
+def history(
+    conn: Connection, entity: str, entity_id: str
+) -> list[tuple[str | None, str, float, str, str]]:
+    """The log of one thing, oldest first: (from, to, at, reason, by)."""
+    rows = conn.execute(
+        select(
+            transitions.c["from"],
+            transitions.c["to"],
+            transitions.c.at,
+            transitions.c.reason,
+            transitions.c.by,
+        )
+        .where(transitions.c.entity == entity, transitions.c.entity_id == entity_id)
+        .order_by(transitions.c.id)
+    )
+    return [(source, target, at, reason, by) for source, target, at, reason, by in rows]
 
 
 def _log(

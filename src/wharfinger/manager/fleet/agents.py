@@ -1,0 +1,201 @@
+"""The agents' rows: joining, coming back, cordoned, lost, retired."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from wharfinger.contracts.ingest import EngineFacts, Registration
+from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
+from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
+from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
+from wharfinger.manager.storage import tables
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.transitions import begin, move
+
+_agents = tables.agents
+_NOT_KNOWN = EngineFacts(kind="unknown", version="", store="", problem="the engine never answered")
+
+
+def present(conn: Connection) -> list[AgentView]:
+    """All agents but the retired, by id."""
+    at = now(conn)
+    rows = conn.execute(
+        select(_agents).where(_agents.c.status != AgentStatus.RETIRED).order_by(_agents.c.id)
+    )
+    return [_view(row, at) for row in rows]
+
+
+def one(conn: Connection, agent_id: str) -> AgentView:
+    """One agent, retired or not; raises `UnknownId`."""
+    row = conn.execute(select(_agents).where(_agents.c.id == agent_id)).one_or_none()
+    if row is None:
+        raise UnknownId(f"there is no agent {agent_id!r}", id=agent_id)
+    return _view(row, now(conn))
+
+
+def contact(conn: Connection, agent_id: str) -> AgentContact | None:
+    """Where the agent is called, or None when there is no such row."""
+    row = conn.execute(select(_agents).where(_agents.c.id == agent_id)).one_or_none()
+    if row is None:
+        return None
+    return AgentContact(
+        row.id, AgentStatus(row.status), row.address, row.incarnation, row.call_token_encrypted
+    )
+
+
+def images(conn: Connection, agent_id: str) -> list[AgentImageView]:
+    """What the agent's engine holds, by reference."""
+    held = tables.agent_images
+    rows = conn.execute(select(held).where(held.c.agent_id == agent_id).order_by(held.c.reference))
+    return [AgentImageView(r.reference, r.root_digest, r.image_id, r.size) for r in rows]
+
+
+def join(
+    conn: Connection, said: Registration, *, credential_sha256: str, call_token_encrypted: str
+) -> None:
+    """A new agent, by a join token.
+
+    An agent that joined and never reported may join again (the answer with its credential was
+    lost); a retired one's name is free. Any other name in use is refused as `Conflict`.
+    """
+    row = conn.execute(
+        select(_agents).where(_agents.c.id == said.agent_id).with_for_update()
+    ).one_or_none()
+    if row is not None:
+        never_reported = row.status == AgentStatus.JOINING and row.reports_begun == 0
+        if row.status != AgentStatus.RETIRED and not never_reported:
+            raise Conflict(
+                f"an agent {said.agent_id!r} exists: start it with its own state folder, "
+                f"or free the name with 'wharfinger agent rm {said.agent_id}'",
+                agentId=said.agent_id,
+            )
+        conn.execute(delete(_agents).where(_agents.c.id == said.agent_id))
+    at = now(conn)
+    conn.execute(
+        insert(_agents).values(
+            id=said.agent_id,
+            status=AgentStatus.JOINING,
+            cordoned=False,
+            slots={},
+            credential_sha256=credential_sha256,
+            heard_at=at,
+            created_at=at,
+            **_said(said, call_token_encrypted),
+        )
+    )
+    begin(conn, AGENT_TRANSITIONS, said.agent_id, reason="joined with a join token", by="agent")
+
+
+def come_back(
+    conn: Connection, said: Registration, *, credential_sha256: str, call_token_encrypted: str
+) -> bool:
+    """A known agent's new process, by its credential; False when the credential is unknown.
+
+    Its incarnation becomes the current one. A retired agent is refused as `Forbidden`.
+    """
+    row = conn.execute(
+        select(_agents).where(_agents.c.credential_sha256 == credential_sha256).with_for_update()
+    ).one_or_none()
+    if row is None:
+        return False
+    if row.status == AgentStatus.RETIRED:
+        raise Forbidden(f"agent {row.id!r} was removed: join anew with a join token")
+    if row.id != said.agent_id:
+        raise Conflict(
+            f"this credential is agent {row.id!r}'s, not {said.agent_id!r}'s", agentId=row.id
+        )
+    conn.execute(
+        update(_agents)
+        .where(_agents.c.id == row.id)
+        .values(heard_at=now(conn), **_said(said, call_token_encrypted))
+    )
+    return True
+
+
+def cordon(conn: Connection, agent_id: str, *, cordoned: bool) -> AgentView:
+    """Close the agent to new sessions, or open it; preloads still go there."""
+    changed = conn.execute(
+        update(_agents)
+        .where(_agents.c.id == agent_id, _agents.c.status != AgentStatus.RETIRED)
+        .values(cordoned=cordoned)
+    )
+    if changed.rowcount != 1:
+        raise UnknownId(f"there is no agent {agent_id!r}", id=agent_id)
+    return one(conn, agent_id)
+
+
+def retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
+    """Remove the agent: its credential is void and its rows of the mapping end with it."""
+    one(conn, agent_id)
+    move(
+        conn,
+        _agents,
+        AGENT_TRANSITIONS,
+        agent_id,
+        (AgentStatus.JOINING, AgentStatus.UP, AgentStatus.LOST),
+        AgentStatus.RETIRED,
+        reason="removed by an admin",
+        by=by,
+    )
+    conn.execute(delete(tables.agent_images).where(tables.agent_images.c.agent_id == agent_id))
+    return one(conn, agent_id)
+
+
+def lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
+    """Mark LOST every agent not heard for `silence` seconds; the ids of those."""
+    silent = conn.execute(
+        select(_agents.c.id)
+        .where(
+            _agents.c.status.in_((AgentStatus.JOINING, AgentStatus.UP)),
+            _agents.c.heard_at < now(conn) - silence,
+        )
+        .order_by(_agents.c.id)
+        .with_for_update()
+    ).scalars()
+    return [
+        agent_id
+        for agent_id in silent.all()
+        if move(
+            conn,
+            _agents,
+            AGENT_TRANSITIONS,
+            agent_id,
+            (AgentStatus.JOINING, AgentStatus.UP),
+            AgentStatus.LOST,
+            reason=f"no heartbeat for {silence:g} s",
+            by=by,
+        )
+    ]
+
+
+def _said(said: Registration, call_token_encrypted: str) -> Mapping[str, Any]:
+    return {
+        "scaling_group": said.scaling_group,
+        "os": said.os,
+        "architecture": said.architecture,
+        "variant": said.variant,
+        "version": said.version,
+        "engine": (said.engine or _NOT_KNOWN).to_wire(),
+        "address": said.address,
+        "incarnation": said.incarnation,
+        "call_token_encrypted": call_token_encrypted,
+        "inventory_version": "",
+        "reports_begun": 0,
+    }
+
+
+def _view(row: Row[Any], at: float) -> AgentView:
+    return AgentView(
+        id=row.id,
+        scaling_group=row.scaling_group,
+        status=AgentStatus(row.status),
+        cordoned=row.cordoned,
+        os=row.os,
+        architecture=row.architecture,
+        variant=row.variant,
+        version=row.version,
+        engine=EngineFacts.model_validate(row.engine),
+        slots=row.slots,
+        heard_seconds_ago=max(0.0, at - row.heard_at),
+    )

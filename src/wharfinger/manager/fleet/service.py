@@ -1,0 +1,265 @@
+"""The fleet: who is here, what they hold, and what they report."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import Connection, select, update
+
+from wharfinger.contracts.ingest import Acknowledgement, Registered, Registration, Report
+from wharfinger.domain.errors import StaleIncarnation, Unauthenticated
+from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
+from wharfinger.manager.access.tokens import join_token_valid
+from wharfinger.manager.bus.port import Bus, Message
+from wharfinger.manager.catalogue.vault import Vault
+from wharfinger.manager.fleet import agents, inventory
+from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
+from wharfinger.manager.fleet.views import (
+    AgentContact,
+    AgentImageView,
+    AgentView,
+    TransitionView,
+)
+from wharfinger.manager.loops import Loop
+from wharfinger.manager.pulls import attempts, events
+from wharfinger.manager.storage import tables
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.port import Storage
+from wharfinger.manager.storage.transitions import history, move
+
+log = structlog.get_logger()
+
+PROGRESS = "pulls.progress"
+"""The bus channel of attempts' progress: `{"progress": [AttemptProgress]}`."""
+CHANGED = "pulls.changed"
+"""The bus channel that rings when attempts or agents changed."""
+
+LOST_AFTER = 15.0
+"""Seconds without a heartbeat after which an agent is LOST."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What a report's transaction found."""
+
+    agent_id: str
+    changed: bool
+    stale: Sequence[str]
+    acknowledgement: Acknowledgement
+
+
+class Fleet:
+    """Agents as rows, their registration and reports, and the loop that notices silence."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        bus: Bus,
+        vault: Vault,
+        *,
+        manager_id: str,
+        lost_after: float = LOST_AFTER,
+        steady_clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._storage = storage
+        self._bus = bus
+        self._vault = vault
+        self._by = f"manager {manager_id}"
+        self._lost_after = lost_after
+        self._steady = steady_clock
+        self._listening_since: float | None = None
+        self._looked_at = 0.0
+        self._stale: dict[str, set[str]] = {}
+        self.calls = AgentCalls(self._contact, vault)
+        self.silence = Loop("fleet.silence", self.note_silence, 1.0)
+        self.stale = Loop("fleet.stale", self._cancel_stale, 5.0)
+
+    async def start(self) -> None:
+        """Begin to notice silence."""
+        self.silence.start()
+        self.stale.start()
+
+    async def stop(self) -> None:
+        """Stop the loops and close the connections to agents."""
+        await self.silence.stop()
+        await self.stale.stop()
+        await self.calls.close()
+
+    async def agents(self) -> list[AgentView]:
+        """All agents but the retired, by id."""
+        return await self._storage.read(agents.present)
+
+    async def agent(self, agent_id: str) -> AgentView:
+        """One agent; raises `UnknownId`."""
+        return await self._storage.read(agents.one, agent_id)
+
+    async def agent_images(self, agent_id: str) -> list[AgentImageView]:
+        """What its engine holds, by reference."""
+        return await self._storage.read(agents.images, agent_id)
+
+    async def transitions(self, agent_id: str) -> list[TransitionView]:
+        """Its states so far, oldest first."""
+        rows = await self._storage.read(history, AGENT_TRANSITIONS.name, agent_id)
+        return [TransitionView(*row) for row in rows]
+
+    async def cordon(self, agent_id: str, *, by: str) -> AgentView:
+        """Close it to new sessions."""
+        log.info("agent cordoned", agent=agent_id, by=by)
+        return await self._storage.write(agents.cordon, agent_id, cordoned=True)
+
+    async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
+        """Open it to new sessions."""
+        log.info("agent uncordoned", agent=agent_id, by=by)
+        return await self._storage.write(agents.cordon, agent_id, cordoned=False)
+
+    async def retire(self, agent_id: str, *, by: str) -> AgentView:
+        """Remove it: its process is refused from now on, and its open attempts end."""
+        view = await self._storage.write(_retire, agent_id, by=by)
+        await self._ring()
+        return view
+
+    async def register(self, said: Registration, bearer: str) -> Registered:
+        """An agent's process says who it is: with a join token, or with its own credential."""
+        credential = secrets.token_urlsafe(32)
+        joined = await self._storage.write(
+            _register, said, bearer, credential, self._vault.encrypt(said.call_token)
+        )
+        log.info("agent registered", agent=said.agent_id, joined=joined, address=said.address)
+        return Registered(credential=credential if joined else None)
+
+    async def report(self, said: Report, bearer: str) -> Acknowledgement:
+        """Take in what an agent says; acknowledged once committed."""
+        noted = await self._storage.write(_note_report, said, bearer)
+        if said.progress:
+            progress = [entry.to_wire() for entry in said.progress]
+            await self._bus.publish(
+                PROGRESS, Message("", "progress", {"progress": progress}, noted.agent_id)
+            )
+        if noted.stale:
+            self._stale.setdefault(noted.agent_id, set()).update(noted.stale)
+            self.stale.ring()
+        if noted.changed:
+            await self._ring()
+        return noted.acknowledgement
+
+    async def note_silence(self) -> list[str]:
+        """Mark agents LOST, counting only silence while this manager could listen."""
+        at = self._steady()
+        ran_late = at - self._looked_at > self._lost_after / 3
+        if self._listening_since is None or ran_late:
+            self._listening_since = at
+        self._looked_at = at
+        if at - self._listening_since < self._lost_after:
+            return []
+        lost = await self._storage.write(_lose_silent, self._lost_after, by=self._by)
+        if lost:
+            log.warning("agents lost", agents=lost)
+            await self._ring()
+        return lost
+
+    async def _cancel_stale(self) -> None:
+        stale, self._stale = self._stale, {}
+        for agent_id, attempt_ids in stale.items():
+            try:
+                await self.calls.cancel(agent_id, sorted(attempt_ids))
+            except AgentUnreachable as error:
+                log.info("stale attempts not cancelled yet", agent=agent_id, error=error.message)
+
+    async def _contact(self, agent_id: str) -> AgentContact | None:
+        return await self._storage.read(agents.contact, agent_id)
+
+    async def _ring(self) -> None:
+        await self._bus.publish(CHANGED, Message("", "changed", {}, "changed"))
+
+
+def _register(
+    conn: Connection, said: Registration, bearer: str, credential: str, call_token_encrypted: str
+) -> bool:
+    """Whether it joined (and gets the credential); raises `Unauthenticated` for a wrong bearer."""
+    if join_token_valid(conn, bearer):
+        agents.join(
+            conn,
+            said,
+            credential_sha256=_sha256(credential),
+            call_token_encrypted=call_token_encrypted,
+        )
+        return True
+    if agents.come_back(
+        conn,
+        said,
+        credential_sha256=_sha256(bearer),
+        call_token_encrypted=call_token_encrypted,
+    ):
+        return False
+    raise Unauthenticated("this is neither a join token nor an agent's credential")
+
+
+def _note_report(conn: Connection, said: Report, bearer: str) -> _Noted:
+    table = tables.agents
+    row = conn.execute(
+        select(table).where(table.c.credential_sha256 == _sha256(bearer)).with_for_update()
+    ).one_or_none()
+    if row is None or row.status == AgentStatus.RETIRED:
+        raise Unauthenticated("this is no present agent's credential")
+    if row.incarnation != said.incarnation:
+        raise StaleIncarnation(f"agent {row.id!r} has a newer process", agentId=row.id)
+    by = f"agent {row.id}"
+    changed = events.apply(conn, row.id, said.events)
+    version = row.inventory_version
+    if said.inventory is not None:
+        inventory.replace(conn, row.id, said.inventory)
+        version = said.inventory.version
+    conn.execute(
+        update(table)
+        .where(table.c.id == row.id)
+        .values(
+            heard_at=now(conn),
+            reports_begun=max(said.begun, row.reports_begun),
+            inventory_version=version,
+            **({"engine": said.engine.to_wire()} if said.engine else {}),
+        )
+    )
+    reconciled = version != "" or (said.engine is not None and said.engine.problem != "")
+    if row.status != AgentStatus.UP and reconciled:
+        reason = "its report is reconciled" if version else "it reports, its engine does not answer"
+        sources = (AgentStatus.JOINING, AgentStatus.LOST)
+        changed |= move(
+            conn, table, AGENT_TRANSITIONS, row.id, sources, AgentStatus.UP, reason=reason, by=by
+        )
+    changed |= attempts.note_missing(conn, row.id, said.incarnation, said.begun, said.in_hand)
+    return _Noted(
+        agent_id=row.id,
+        changed=changed,
+        stale=attempts.not_current(conn, said.in_hand) if said.in_hand else (),
+        acknowledgement=Acknowledgement(
+            sequence=max((event.sequence for event in said.events), default=0),
+            inventory_version=version,
+            report_seconds=1.0,
+        ),
+    )
+
+
+def _lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
+    lost = agents.lose_silent(conn, silence, by=by)
+    for agent_id in lost:
+        failure = Failure(
+            FailureClass.AGENT_LOST,
+            f"agent {agent_id} was not heard for {silence:g} s: look at its process and network",
+        )
+        attempts.fail_open_of(conn, agent_id, failure, by=by)
+    return lost
+
+
+def _retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
+    view = agents.retire(conn, agent_id, by=by)
+    removed = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was removed by an admin")
+    attempts.fail_open_of(conn, agent_id, removed, by=by)
+    return view
+
+
+def _sha256(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
