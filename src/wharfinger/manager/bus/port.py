@@ -1,6 +1,6 @@
 """The bus port. Losing, repeating or reordering what goes over it costs delay, never correctness."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,6 +50,9 @@ class Bus(Protocol):
         With `after`, retained messages that follow the one with that id come first and `resumed`
         is true; when that id is not retained, nothing old comes and `resumed` is false.
         """
+
+    async def retained(self, channel: str) -> Sequence[Message]:
+        """What is retained of the channel now, in the publisher's order."""
 
     async def close(self) -> None:
         """End every subscription."""
