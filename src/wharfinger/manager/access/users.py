@@ -1,0 +1,88 @@
+"""Users. A superadmin may do everything; there is always at least one."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
+from wharfinger.manager.access.principal import Role
+from wharfinger.manager.access.tokens import IssuedToken, create_token
+from wharfinger.manager.identifiers import new_id
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.tables import users
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A user."""
+
+    id: str
+    name: str
+    role: Role
+    created_at: float
+
+
+def add_user(conn: Connection, name: str, role: str) -> UserView:
+    """A new user without a token; raises `InvalidRequest`, or `Conflict` when the name is taken."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            "A user's name begins with a letter or a digit and has at most 64 letters, digits"
+            " and . _ @ + -",
+            name=name[:64],
+        )
+    if role not in list(Role):
+        raise InvalidRequest(f"A role is one of {', '.join(Role)}, not {role[:64]!r}", role=role)
+    if _find(conn, name) is not None:
+        raise Conflict(f"There is a user {name!r} already", name=name)
+    user = UserView(new_id(), name, Role(role), now(conn))
+    conn.execute(
+        insert(users).values(
+            id=user.id, name=user.name, role=user.role.value, created_at=user.created_at
+        )
+    )
+    return user
+
+
+def list_users(conn: Connection) -> list[UserView]:
+    """All users, by name."""
+    return [_user(row) for row in conn.execute(select(users).order_by(users.c.name))]
+
+
+def remove_user(conn: Connection, name: str) -> None:
+    """Remove a user and their tokens; raises `UnknownId`, or `Conflict` for the last superadmin."""
+    # locked, so that two removals at once cannot each leave the other as the last
+    superadmins = conn.scalars(
+        select(users.c.name).where(users.c.role == Role.SUPERADMIN.value).with_for_update()
+    ).all()
+    if _find(conn, name) is None:
+        raise UnknownId(f"There is no user {name!r}", id=name)
+    if list(superadmins) == [name]:
+        raise Conflict(f"{name!r} is the last superadmin: make another one first", name=name)
+    conn.execute(delete(users).where(users.c.name == name))
+
+
+def ensure_superadmin(conn: Connection, name: str) -> IssuedToken | None:
+    """Make the first superadmin and a token for it; None when there is a superadmin already."""
+    present = select(users.c.id).where(users.c.role == Role.SUPERADMIN.value)
+    if conn.execute(present).first() is not None:
+        return None
+    add_user(conn, name, Role.SUPERADMIN)
+    return create_token(conn, name, "first superadmin")
+
+
+def user_names(conn: Connection) -> dict[str, str]:
+    """The name of each user, by id."""
+    return {row.id: row.name for row in conn.execute(select(users.c.id, users.c.name))}
+
+
+def _find(conn: Connection, name: str) -> UserView | None:
+    row = conn.execute(select(users).where(users.c.name == name)).one_or_none()
+    return None if row is None else _user(row)
+
+
+def _user(row: Row[Any]) -> UserView:
+    return UserView(row.id, row.name, Role(row.role), row.created_at)
