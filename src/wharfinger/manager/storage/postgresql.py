@@ -62,7 +62,11 @@ class PostgresqlStorage:
     ) -> T:
         """See the port. Raises `OutcomeUnknown` when the connection is lost in the commit."""
         return await self._writers.run(
-            lambda: self._transact(self._write_engine, lambda conn: function(conn, *args, **kwargs))
+            lambda: transact(
+                self._write_engine,
+                lambda conn: function(conn, *args, **kwargs),
+                closing=self._closing,
+            )
         )
 
     async def read(
@@ -70,7 +74,11 @@ class PostgresqlStorage:
     ) -> T:
         """See the port."""
         return await self._readers.run(
-            lambda: self._transact(self._read_engine, lambda conn: function(conn, *args, **kwargs))
+            lambda: transact(
+                self._read_engine,
+                lambda conn: function(conn, *args, **kwargs),
+                closing=self._closing,
+            )
         )
 
     async def close(self) -> None:
@@ -84,27 +92,6 @@ class PostgresqlStorage:
         self._readers.join()
         self._writers.join()
         self._engine.dispose()
-
-    def _transact(self, engine: Engine, function: Callable[[Connection], T]) -> T:
-        """Run it until it is committed, or hopeless."""
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
-        runs = 0
-        while True:
-            runs += 1
-            try:
-                return _run_once(engine, function)
-            except IntegrityError as error:
-                raise constraint_violated(error) from error
-            except DBAPIError as error:
-                if _collided(error):
-                    hopeless = runs == _RUNS
-                elif _lost(error):
-                    hopeless = time.monotonic() > give_up_at
-                else:
-                    raise
-                pause = random.uniform(0, min(0.001 * 2**runs, _LONGEST_PAUSE_SECONDS))  # noqa: S311  a pause is no secret
-                if hopeless or self._closing.wait(pause):
-                    raise _unavailable(error) from error
 
 
 def postgresql_engine(url: URL) -> Engine:
@@ -126,6 +113,33 @@ def postgresql_engine(url: URL) -> Engine:
         use_native_hstore=False,
         hide_parameters=True,
     )
+
+
+def transact(
+    engine: Engine, function: Callable[[Connection], T], *, closing: threading.Event | None = None
+) -> T:
+    """Run a transaction until it is committed, or hopeless. Setting `closing` ends every wait.
+
+    Raises `StorageUnavailable` after ten seconds without a server, or too many collisions.
+    """
+    closing = closing or threading.Event()
+    give_up_at = time.monotonic() + _PATIENCE_SECONDS
+    runs = 0
+    while True:
+        runs += 1
+        try:
+            return _run_once(engine, function)
+        except IntegrityError as error:
+            raise constraint_violated(error) from error
+        except DBAPIError as error:
+            if _collided(error):
+                hopeless = runs == _RUNS
+            elif _lost(error):
+                hopeless = time.monotonic() > give_up_at
+            else:
+                raise
+            if hopeless or closing.wait(_pause(runs)):
+                raise _unavailable(error) from error
 
 
 def _run_once(engine: Engine, function: Callable[[Connection], T]) -> T:
@@ -151,6 +165,11 @@ def _lost(error: DBAPIError) -> bool:
         isinstance(error, OperationalError)
         and getattr(error.orig, "sqlstate", None) in {None, "53300", "57P03"}
     )
+
+
+def _pause(runs: int) -> float:
+    longest = min(0.001 * 2**runs, _LONGEST_PAUSE_SECONDS)
+    return random.uniform(0, longest)  # noqa: S311  (no secret: it parts those that collided)
 
 
 def _unavailable(error: DBAPIError) -> StorageUnavailable:

@@ -48,7 +48,7 @@ class SqliteStorage:
     ) -> T:
         """See the port."""
         return await self._writer.run(
-            lambda: _transact(self._write_engine, lambda conn: function(conn, *args, **kwargs))
+            lambda: transact(self._write_engine, lambda conn: function(conn, *args, **kwargs))
         )
 
     async def read(
@@ -56,7 +56,7 @@ class SqliteStorage:
     ) -> T:
         """See the port."""
         return await self._readers.run(
-            lambda: _transact(self._read_engine, lambda conn: function(conn, *args, **kwargs))
+            lambda: transact(self._read_engine, lambda conn: function(conn, *args, **kwargs))
         )
 
     async def close(self) -> None:
@@ -100,19 +100,20 @@ def sqlite_engine(
     return engine
 
 
-def unavailable(error: DBAPIError) -> StorageUnavailable | None:
-    """What a person is told when the file cannot be used; none when our SQL is at fault."""
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # without the extended part
-    if code not in _UNAVAILABLE:
-        return None
-    return StorageUnavailable(f"The database cannot be used at the moment: {error.orig}")
-
-
-def _transact(engine: Engine, function: Callable[[Connection], T]) -> T:
+def transact(engine: Engine, function: Callable[[Connection], T]) -> T:
+    """Run a transaction once; drivers' errors translated."""
     try:
         with engine.begin() as conn:
             return function(conn)
     except IntegrityError as error:
         raise constraint_violated(error) from error
     except DBAPIError as error:
-        raise unavailable(error) or error from error
+        raise _unavailable(error) or error from error
+
+
+def _unavailable(error: DBAPIError) -> StorageUnavailable | None:
+    """What a person is told when the file cannot be used; none when our SQL is at fault."""
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+    if code not in _UNAVAILABLE:
+        return None
+    return StorageUnavailable(f"The database cannot be used at the moment: {error.orig}")

@@ -1,0 +1,104 @@
+"""Migrations: they end where `tables.py` is, in one step, whoever else starts at the same time."""
+
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from rig.postgres import Postgres
+from sqlalchemy import Connection, create_engine, inspect, text
+
+from wharfinger.manager.storage.errors import NewerDatabase
+from wharfinger.manager.storage.migrate import migrate
+from wharfinger.manager.storage.tables import metadata
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.fresh_database()
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    engine = create_engine(url)
+    try:
+        with engine.begin() as conn:
+            yield conn
+    finally:
+        engine.dispose()
+
+
+def shape(conn: Connection) -> dict[str, dict[str, list[Any]]]:
+    """All the database itself knows of the tables, in an order of its own."""
+    about = inspect(conn)
+
+    def described(table: str) -> dict[str, list[Any]]:
+        return {
+            "columns": [{**c, "type": str(c["type"])} for c in about.get_columns(table)],
+            "primary key": [about.get_pk_constraint(table)],
+            "foreign keys": sorted(about.get_foreign_keys(table), key=str),
+            "unique": sorted(about.get_unique_constraints(table), key=str),
+            "checks": sorted(about.get_check_constraints(table), key=str),
+            "indexes": sorted(about.get_indexes(table), key=str),
+        }
+
+    return {table: described(table) for table in metadata.tables}
+
+
+def test_all_migrations_together_make_the_tables_of_the_code(
+    empty_url: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if empty_url.startswith("sqlite"):
+        created_url = f"sqlite:///{tmp_path / 'created'}"
+    else:
+        created_url = request.getfixturevalue("postgres").fresh_database()
+    migrate(empty_url)
+    with connected(empty_url) as migrated, connected(created_url) as created:
+        metadata.create_all(created)
+        assert compare_metadata(MigrationContext.configure(migrated), metadata) == []
+        by_steps, by_tables = shape(migrated), shape(created)
+    for table, described in by_tables.items():
+        for part, expected in described.items():
+            assert by_steps[table][part] == expected, f"{part} of {table}"
+
+
+def test_a_database_at_head_is_left_as_it_is(storage_url: str) -> None:
+    with connected(storage_url) as conn:
+        conn.execute(text("INSERT INTO users VALUES ('u1', 'ann', 'user', 0.5)"))
+    migrate(storage_url)
+    with connected(storage_url) as conn:
+        assert conn.execute(text("SELECT id FROM users")).scalars().all() == ["u1"]
+
+
+def test_a_database_used_by_a_newer_version_is_refused(storage_url: str) -> None:
+    with connected(storage_url) as conn:
+        conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(NewerDatabase, match=r"newer version.*step 9999") as refused:
+        migrate(storage_url)
+    assert refused.value.detail == {"step": "9999"}
+
+
+def test_managers_that_start_at_once_take_turns(empty_url: str) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(3) as managers:
+        managers.map(migrate, [empty_url] * 3, chunksize=1)
+        managers.close()
+        managers.join()
+    with connected(empty_url) as conn:
+        assert len(MigrationContext.configure(conn).get_current_heads()) == 1
+
+
+def test_a_step_that_fails_leaves_nothing_behind(empty_url: str) -> None:
+    with connected(empty_url) as conn:
+        conn.execute(text("CREATE TABLE attempts (in_the_way INTEGER)"))
+    with pytest.raises(Exception, match="already exists"):
+        migrate(empty_url)
+    with connected(empty_url) as conn:
+        assert inspect(conn).get_table_names() == ["attempts"]
