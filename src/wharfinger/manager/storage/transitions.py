@@ -4,6 +4,7 @@ The only way a status column changes after its row was inserted.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select, update
@@ -11,6 +12,28 @@ from sqlalchemy import Connection, Table, insert, select, update
 from wharfinger.domain.states import S, TransitionTable
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import transitions
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row of the log. `source` is none for a thing's first state."""
+
+    source: str | None
+    target: str
+    at: float
+    reason: str
+    by: str
+
+
+def history(conn: Connection, machine: TransitionTable[S], entity_id: str) -> list[Transition]:
+    """What happened to one thing, oldest first."""
+    log = transitions.c
+    rows = conn.execute(
+        select(log["from"], log.to, log.at, log.reason, log.by)
+        .where(log.entity == machine.name, log.entity_id == entity_id)
+        .order_by(log.id)
+    )
+    return [Transition(*row) for row in rows]
 
 
 def begin(
