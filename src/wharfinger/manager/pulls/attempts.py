@@ -29,7 +29,8 @@ MOST_SENDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt. `accepted` tells whether the agent's present incarnation has it in hand."""
+    """One attempt. `accepted`: the agent's present incarnation has it in hand; `started`: the
+    engine was asked."""
 
     id: str
     item_id: str | None
@@ -38,6 +39,7 @@ class Attempt:
     root_digest: str
     status: AttemptStatus
     accepted: bool
+    started: bool
     sends: int
     evidence: ImageEvidence | None
     failure: Failure | None
@@ -178,6 +180,7 @@ def start(conn: Connection, attempt_id: str, *, by: str) -> bool:
         AttemptStatus.PULLING,
         reason="ImagePullStarted",
         by=by,
+        started_at=now(conn),
     )
 
 
@@ -225,9 +228,11 @@ def abort(conn: Connection, attempt_id: str, *, by: str) -> bool:
     return _end(conn, attempt_id, AttemptStatus.ABORTED, "stopped", by)
 
 
-def apply_answer(conn: Connection, answer: PullAnswer, incarnation: str, *, by: str) -> None:
-    """What a call answered of one attempt."""
+def apply_answer(conn: Connection, answer: PullAnswer, incarnation: str | None, *, by: str) -> None:
+    """What a call answered of one attempt; `incarnation` accepted it, if the call was an order."""
     match answer.outcome:
+        case PullOutcome.PULLING if incarnation is None:
+            pass  # being stopped
         case PullOutcome.PULLING:
             note_accepted(conn, answer.attempt_id, incarnation)
         case PullOutcome.PRESENT if answer.evidence is not None:
@@ -293,6 +298,7 @@ def _attempt(row: Row[Any]) -> Attempt:
         root_digest=row.root_digest,
         status=AttemptStatus(row.status),
         accepted=row.accepted_begun is not None,
+        started=row.started_at is not None,
         sends=row.sends,
         evidence=ImageEvidence.model_validate(row.evidence) if row.evidence else None,
         failure=failure,

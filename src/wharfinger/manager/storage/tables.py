@@ -183,6 +183,7 @@ attempts = Table(
     Column("evidence", JSON),
     Column("failure", JSON),
     Column("created_at", Double, nullable=False),
+    Column("started_at", Double),  # the engine was asked
     Column("ended_at", Double),
     _one_of("status", AttemptStatus),
     CheckConstraint("(ended_at IS NULL) = (status IN ('sent', 'pulling'))", name="one_end"),

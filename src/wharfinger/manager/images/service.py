@@ -1,0 +1,218 @@
+"""Preload and unload as asked for: checked whole before anything exists, then a background task."""
+
+import asyncio
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert, update
+
+from wharfinger.domain.errors import InvalidRequest, WharfingerError
+from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.references import Reference
+from wharfinger.domain.selectors import select as select_agents
+from wharfinger.domain.states import AgentStatus
+from wharfinger.manager.background.service import BackgroundTasks
+from wharfinger.manager.catalogue.registries import Registries
+from wharfinger.manager.fleet import agents
+from wharfinger.manager.fleet.views import AgentView
+from wharfinger.manager.images import items as rows
+from wharfinger.manager.images.items import NewItem
+from wharfinger.manager.images.listing import PRELOAD, UNLOAD, ImageView, list_images
+from wharfinger.manager.images.preload import Preload
+from wharfinger.manager.images.unload import Unload
+from wharfinger.manager.storage import tables
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.port import Storage
+from wharfinger.registry.client import RegistryClient
+from wharfinger.registry.resolve import ResolvedImage
+
+_RESOLVED_AT_ONCE = 8
+
+
+class Images:
+    """What people do with images."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        tasks: BackgroundTasks,
+        registries: Registries,
+        client: RegistryClient,
+        preload: Preload,
+        unload: Unload,
+    ) -> None:
+        self._storage = storage
+        self._tasks = tasks
+        self._registries = registries
+        self._client = client
+        tasks.register(PRELOAD, preload, rows.as_json)
+        tasks.register(UNLOAD, unload, rows.as_json)
+
+    async def preload(
+        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+    ) -> str:
+        """Start a preload; the task's id.
+
+        Every reference is resolved once, now; one that cannot be refuses the whole request, so
+        that nothing is half begun. Raises `InvalidReference`, `UnknownSelector`, `NoAgents`,
+        `UnknownRegistry`, or `FailureError` with the class the registry's answer has.
+        """
+        wanted = _parse(references)
+        select_agents(_given(targets), await self._storage.read(agents.present))
+        resolved = await self._resolve(wanted)
+        task_id = await self._storage.write(
+            _insert_preload, self._tasks, targets, resolved, owner_id
+        )
+        await self._tasks.launch(task_id)
+        return task_id
+
+    async def unload(
+        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+    ) -> str:
+        """Start an unload; the task's id. Raises as `preload` does, but asks no registry."""
+        task_id = await self._storage.write(
+            _insert_unload, self._tasks, _given(targets), _parse(references), owner_id
+        )
+        await self._tasks.launch(task_id)
+        return task_id
+
+    async def list(
+        self, *, reference: str | None, agent_id: str | None, after: str | None, limit: int
+    ) -> Sequence[ImageView]:
+        """What is where, sorted by `key`; `reference` narrows by substring."""
+        views = await self._storage.read(list_images, reference, agent_id)
+        return [view for view in views if after is None or view.key > after][:limit]
+
+    async def _resolve(self, references: Sequence[Reference]) -> Sequence[ResolvedImage]:
+        connections = [
+            await self._registries.connection(reference.registry) for reference in references
+        ]
+        few = asyncio.Semaphore(_RESOLVED_AT_ONCE)
+
+        async def one(index: int) -> ResolvedImage | WharfingerError:
+            async with few:
+                try:
+                    return await self._client.resolve(references[index], connections[index])
+                except WharfingerError as error:
+                    return error
+
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(one(index)) for index in range(len(references))]
+        answers = [task.result() for task in asked]
+        refused = {
+            str(reference): answer
+            for reference, answer in zip(references, answers, strict=True)
+            if isinstance(answer, WharfingerError)
+        }
+        if refused:
+            first = next(iter(refused.values()))
+            first.detail["references"] = {name: e.to_json() for name, e in refused.items()}
+            raise first
+        return [answer for answer in answers if isinstance(answer, ResolvedImage)]
+
+
+def _given(targets: Sequence[str]) -> Sequence[str]:
+    if not targets:
+        raise InvalidRequest(
+            'no selector was given: use "*", "sgroup:<scaling group>" or an agent\'s id'
+        )
+    return targets
+
+
+def _parse(references: Sequence[str]) -> list[Reference]:
+    if not references:
+        raise InvalidRequest("no image reference was given")
+    return list(dict.fromkeys(map(Reference.parse, references)))
+
+
+def _insert_preload(
+    conn: Connection,
+    tasks: BackgroundTasks,
+    targets: Sequence[str],
+    resolved: Sequence[ResolvedImage],
+    owner_id: str,
+) -> str:
+    chosen = select_agents(targets, agents.present(conn))
+    new = [_preload_item(agent, image) for agent in chosen for image in resolved]
+    task_id = tasks.insert_named(
+        conn,
+        name=PRELOAD,
+        function=PRELOAD,
+        arguments={"images": [image.to_json() for image in resolved]},
+        owner_id=owner_id,
+        unit="bytes",
+        total=sum(item.bytes_total for item in new),
+    )
+    rows.add(conn, task_id, new, by=f"user {owner_id}")
+    for image in resolved:
+        _catalogue(conn, image)
+    return task_id
+
+
+def _preload_item(agent: AgentView, image: ResolvedImage) -> NewItem:
+    variant = image.for_platform(agent.platform)
+    failure = None
+    if agent.status is AgentStatus.LOST:
+        failure = _lost(agent)
+    elif variant is None:
+        there = ", ".join(dict.fromkeys(str(entry.platform) for entry in image.platforms))
+        failure = Failure(
+            FailureClass.WRONG_PLATFORM,
+            f"{image.reference} has no variant for {agent.platform}; it has {there or 'none'}: "
+            "push one, or leave this host out",
+        )
+    sizes = {layer.digest: layer.size for layer in variant.layers} if variant else {}
+    return NewItem(
+        agent_id=agent.id,
+        reference=str(image.reference),
+        root_digest=image.root_digest,
+        bytes_total=sum(sizes.values()),
+        failure=failure,
+    )
+
+
+def _insert_unload(
+    conn: Connection,
+    tasks: BackgroundTasks,
+    targets: Sequence[str],
+    references: Sequence[Reference],
+    owner_id: str,
+) -> str:
+    chosen = select_agents(targets, agents.present(conn))
+    new = [
+        NewItem(
+            agent_id=agent.id,
+            reference=str(reference),
+            failure=_lost(agent) if agent.status is AgentStatus.LOST else None,
+        )
+        for agent in chosen
+        for reference in references
+    ]
+    task_id = tasks.insert_named(
+        conn,
+        name=UNLOAD,
+        function=UNLOAD,
+        arguments={},
+        owner_id=owner_id,
+        unit="items",
+        total=len(new),
+    )
+    rows.add(conn, task_id, new, by=f"user {owner_id}")
+    return task_id
+
+
+def _lost(agent: AgentView) -> Failure:
+    return Failure(
+        FailureClass.AGENT_LOST,
+        f"agent {agent.id} is LOST: look at its process and its network, then ask again",
+    )
+
+
+def _catalogue(conn: Connection, image: ResolvedImage) -> None:
+    """The reference means this root digest from now on."""
+    table = tables.images
+    size = max((sum(x.size for x in entry.layers) for entry in image.platforms), default=0)
+    values = {"root_digest": image.root_digest, "size": size, "updated_at": now(conn)}
+    name = str(image.reference)
+    changed = conn.execute(update(table).where(table.c.reference == name).values(**values))
+    if changed.rowcount == 0:
+        conn.execute(insert(table).values(reference=name, **values))

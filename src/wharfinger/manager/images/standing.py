@@ -1,0 +1,198 @@
+"""The transactions of a preload: what one round settles, cancels and admits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from sqlalchemy import Connection, select
+
+from wharfinger.contracts.rpc import PullAnswer, PullOutcome
+from wharfinger.domain.failures import Failure, FailureClass, Scope
+from wharfinger.domain.identity import shortcoming, tag_name
+from wharfinger.domain.platforms import Platform
+from wharfinger.domain.progress import Phase
+from wharfinger.domain.references import Reference
+from wharfinger.domain.states import AgentStatus, AttemptStatus, ItemStatus
+from wharfinger.manager.fleet import agents, inventory
+from wharfinger.manager.fleet.views import AgentView
+from wharfinger.manager.images import items as rows
+from wharfinger.manager.images.items import ItemRow
+from wharfinger.manager.pulls import attempts
+from wharfinger.manager.pulls.attempts import Attempt
+from wharfinger.manager.pulls.limits import Limits
+from wharfinger.manager.storage import tables
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a round's transaction left: all items, and the open attempts of running ones."""
+
+    items: Sequence[ItemRow]
+    open: Sequence[tuple[ItemRow, Attempt]]
+    platforms: Mapping[str, Platform]
+    unchecked: Mapping[str, Sequence[ItemRow]] = field(default_factory=dict)
+
+
+def advance(
+    conn: Connection,
+    task_id: str,
+    epoch: int,
+    *,
+    cancelling: bool,
+    checked: frozenset[str],
+    limits: Limits,
+    by: str,
+) -> Standing:
+    """One round: settle what ended, cancel or admit what waits; what stands then."""
+    rows.hold_task(conn, task_id, epoch)
+    every = rows.of_task(conn, task_id)
+    running = [item for item in every if item.status is ItemStatus.RUNNING]
+    newest = attempts.of_items(conn, [item.id for item in running])
+    for item in running:
+        _settle(conn, item, newest[item.id], cancelling=cancelling, by=by)
+    waiting = [item for item in every if item.status is ItemStatus.QUEUED]
+    unchecked: dict[str, list[ItemRow]] = {}
+    if cancelling:
+        for item in waiting:
+            rows.cancel(conn, item.id, by=by)
+    else:
+        for agent_id, group in groupby(waiting, key=lambda item: item.agent_id):
+            queue = list(group)
+            if agent_id in checked:
+                _admit(conn, agent_id, [item for item in queue if item.due], limits, by=by)
+            else:
+                unchecked[agent_id] = queue
+    return _standing(conn, task_id, unchecked)
+
+
+def _standing(
+    conn: Connection, task_id: str, unchecked: Mapping[str, Sequence[ItemRow]]
+) -> Standing:
+    every = rows.of_task(conn, task_id)
+    running = {item.id: item for item in every if item.status is ItemStatus.RUNNING}
+    newest = attempts.of_items(conn, list(running))
+    in_flight = [
+        (running[item_id], attempt)
+        for item_id, attempt in newest.items()
+        if attempt.status in attempts.OPEN
+    ]
+    platforms = {agent.id: agent.platform for agent in agents.present(conn)}
+    return Standing(
+        items=every,
+        open=sorted(
+            (pair for pair in in_flight if pair[0].agent_id in platforms),
+            key=lambda pair: pair[0].agent_id,
+        ),
+        platforms=platforms,
+        unchecked=unchecked,
+    )
+
+
+def _settle(
+    conn: Connection, item: ItemRow, attempt: Attempt, *, cancelling: bool, by: str
+) -> None:
+    """Give a running item the end, or the next try, that its newest attempt calls for."""
+    match attempt.status:
+        case AttemptStatus.PRESENT if attempt.evidence is not None:
+            _note_present(conn, item, attempt.evidence.image_id, attempt.evidence.size)
+            first_answer = not attempt.started and attempt.sends == 1 and item.attempts == 1
+            if first_answer:
+                rows.skip(conn, item, "already present", by=by)
+            else:
+                rows.done(conn, item, by=by)
+        case AttemptStatus.ABORTED if cancelling:
+            rows.cancel(conn, item.id, by=by)
+        case AttemptStatus.ABORTED:
+            stopped = Failure(FailureClass.AGENT_LOST, "the agent stopped during the pull")
+            rows.fail_or_retry(conn, item, stopped, tries=item.attempts, by=by)
+        case AttemptStatus.FAILED if attempt.failure is not None:
+            if cancelling and attempt.failure.scope is Scope.TRANSIENT:
+                rows.cancel(conn, item.id, by=by)
+            else:
+                rows.fail_or_retry(conn, item, attempt.failure, tries=item.attempts, by=by)
+        case _:
+            pass  # still in flight
+
+
+def _admit(
+    conn: Connection, agent_id: str, due: Sequence[ItemRow], limits: Limits, *, by: str
+) -> None:
+    """Make attempts for the items whose turn has come, as far as the limits leave room."""
+    agent = _lock_agent(conn, agent_id)
+    for item in due:
+        if agent is None or agent.status is AgentStatus.RETIRED:
+            removed = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was removed by an admin")
+            rows.fail(conn, item.id, removed, by=by)
+        elif agent.status is not AgentStatus.UP:
+            away = Failure(
+                FailureClass.AGENT_LOST,
+                f"agent {agent_id} is {agent.status}: look at its process and its network",
+            )
+            rows.fail_or_retry(conn, item, away, tries=item.attempts + 1, by=by)
+        else:
+            reference = Reference.parse(item.reference)
+            if not limits.room(conn, agent_id, reference.registry):
+                return
+            rows.run(conn, item.id, phase=Phase.WAITING, by=by)
+            attempts.create(
+                conn,
+                item_id=item.id,
+                agent_id=agent_id,
+                reference=reference,
+                root_digest=item.root_digest or "",
+                by=by,
+            )
+
+
+def skip_present(
+    conn: Connection,
+    task_id: str,
+    epoch: int,
+    agent_id: str,
+    waiting: Sequence[ItemRow],
+    answers: Sequence[PullAnswer],
+    *,
+    by: str,
+) -> None:
+    """Skip the items whose check showed the image there as it should be."""
+    rows.hold_task(conn, task_id, epoch)
+    platform = agents.one(conn, agent_id).platform
+    by_id = {item.id: item for item in waiting}
+    for answer in answers:
+        item, evidence = by_id.get(answer.attempt_id), answer.evidence
+        if item is None or evidence is None or answer.outcome is not PullOutcome.PRESENT:
+            continue
+        lacking = shortcoming(
+            Reference.parse(item.reference),
+            item.root_digest or "",
+            platform,
+            tags=evidence.tags,
+            digests=evidence.digests,
+            image=Platform.parse(evidence.os, evidence.architecture, evidence.variant),
+            tag_matters=True,
+        )
+        if lacking is None and rows.skip(conn, item, "already present", by=by):
+            _note_present(conn, item, evidence.image_id, evidence.size)
+
+
+def apply_answers(
+    conn: Connection, answers: Sequence[PullAnswer], incarnation: str | None, *, by: str
+) -> None:
+    """Apply what a call answered of attempts."""
+    for answer in answers:
+        attempts.apply_answer(conn, answer, incarnation, by=by)
+
+
+def _note_present(conn: Connection, item: ItemRow, image_id: str, size: int) -> None:
+    reference = Reference.parse(item.reference)
+    digest = item.root_digest or ""
+    name = tag_name(reference) or reference.pinned(digest)
+    inventory.note(conn, item.agent_id, name, image_id, digest, size)
+
+
+def _lock_agent(conn: Connection, agent_id: str) -> AgentView | None:
+    table = tables.agents
+    held = conn.execute(
+        select(table.c.id).where(table.c.id == agent_id).with_for_update()
+    ).one_or_none()
+    return agents.one(conn, agent_id) if held else None
