@@ -189,7 +189,7 @@ async def test_closing_ends_every_subscription(bus: Bus) -> None:
     async with bus.subscribe("tasks") as one, bus.subscribe("agents") as two:
         ends = asyncio.gather(take(one, 1), take(two, 1))
         await bus.close()
-        assert await ends == [[], []]
+        assert [*await ends] == [[], []]
 
 
 async def test_what_waits_is_still_delivered_after_closing(bus: Bus) -> None:
