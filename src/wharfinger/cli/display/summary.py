@@ -1,0 +1,55 @@
+"""How a task ended, as a table and a sentence."""
+
+from wharfinger.cli import words
+from wharfinger.cli.display.layout import ORDER, tally
+from wharfinger.client.shapes import Item, Task
+
+COLUMNS = ("AGENT", "IMAGE", "RESULT", "ATTEMPTS", "WHAT")
+
+
+def rows(task: Task) -> list[tuple[str, ...]]:
+    """A row per host and image; what went wrong stands last, nearest to the prompt."""
+    items = sorted(task["items"], key=lambda item: _rank(item["status"]))
+    return [
+        (
+            item["agentId"],
+            item["reference"],
+            item["status"],
+            str(item["attempts"]),
+            what(item),
+        )
+        for item in items
+    ]
+
+
+def what(item: Item) -> str:
+    """Why it failed, what was done, or what keeps the layers."""
+    failure = item["failure"]
+    if failure and item["status"] != "done":
+        return f"{failure['class']}: {failure['message']}"
+    if item["keptBy"]:
+        return f"layers kept by {', '.join(item['keptBy'])}"
+    if item["status"] == "skipped":
+        return "nothing to do"
+    if item["status"] == "done" and item["bytesTotal"]:
+        return words.size(item["bytesTotal"])
+    return ""
+
+
+def sentence(task: Task) -> str:
+    """`image preload 4f2a partially succeeded: 3 done, 1 failed`."""
+    counts = ", ".join(f"{number} {status}" for status, number in tally(task["items"]))
+    text = f"{task['name']} {task['id']} {task['status'].replace('_', ' ')}"
+    if counts:
+        text += f": {counts}"
+    failure = task["failure"]
+    if failure:
+        text += f"; {failure['class']}: {failure['message']}"
+    elif task["message"] and not counts:
+        text += f": {task['message']}"
+    return words.plain(text)
+
+
+def _rank(status: str) -> int:
+    """The reverse of the live display's order: there the bottom is cut off."""
+    return -ORDER.index(status) if status in ORDER else 1

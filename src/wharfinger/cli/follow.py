@@ -1,0 +1,74 @@
+"""Follows a task to its end, and says how to go on where it cannot."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from wharfinger.cli import exits, output
+from wharfinger.cli.display import summary
+from wharfinger.cli.display.live import display_for
+from wharfinger.cli.exits import Exit
+from wharfinger.cli.remote import ask
+from wharfinger.client.api import Api
+from wharfinger.client.errors import ServerUnreachable
+from wharfinger.client.shapes import Task
+
+Begin = Callable[[Api], Awaitable[str]]
+"""Starts the task, or names one that was started: its id."""
+
+
+def follow(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
+    """Show the task until it ends, then its end. Ctrl-C leaves it running."""
+    follower = _Follower(begin, as_json=as_json)
+    try:
+        task = ask(url, follower.run)
+    except KeyboardInterrupt:
+        output.note(f"interrupted; {follower.how_to_go_on()}")
+        if as_json and follower.task:
+            output.document(follower.task)
+        return Exit.INTERRUPTED
+    except (output.ReaderGone, output.CannotWrite, ServerUnreachable):
+        if follower.task_id:
+            output.note(follower.how_to_go_on())
+        raise
+    show_end(task, as_json=as_json)
+    return exits.of_status(task["status"])
+
+
+def show_end(task: Task, *, as_json: bool) -> None:
+    """The task's end: the document, or a table and a sentence."""
+    if as_json:
+        output.document(task)
+        return
+    if task["items"]:
+        output.line()
+        output.table(summary.COLUMNS, summary.rows(task), empty="")
+        output.line()
+    output.line(summary.sentence(task))
+
+
+class _Follower:
+    """Holds what is known of the task, so that it can be told wherever the following ends."""
+
+    def __init__(self, begin: Begin, *, as_json: bool) -> None:
+        self._begin = begin
+        self._as_json = as_json
+        self.task_id = ""
+        self.task: Task | None = None
+
+    def how_to_go_on(self) -> str:
+        """What to type next."""
+        if not self.task_id:
+            return "whether the task was started is told by: wharfinger task ls"
+        return f"the task goes on; to follow it: wharfinger task watch {self.task_id}"
+
+    async def run(self, api: Api) -> Task:
+        """The task as it has ended."""
+        self.task_id = await self._begin(api)
+        self.task = await api.task(self.task_id)
+        with display_for(as_json=self._as_json) as display:
+            display.show(self.task)
+            async with aclosing(api.watch_task(self.task_id, on_outage=display.away)) as events:
+                async for event in events:
+                    self.task = event.apply(self.task)
+                    display.show(self.task)
+        return await api.task(self.task_id)

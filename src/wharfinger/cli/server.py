@@ -1,0 +1,143 @@
+"""The commands that run a server: `up`, `manager`, `agent`. The programs are imported lazily."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command(short_help="Run a manager and an agent per engine, all in one process.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
+@click.option(
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the API; 0 takes any free one.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the database and secrets.  [default: ~/.local/share/wharfinger]",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="[SGROUP=]URL",
+    help="An engine, repeatable.  [default: DOCKER_HOST, or this machine's Docker or Podman]",
+)
+def up(host: str, port: int, data_dir: Path | None, engines: tuple[str, ...]) -> None:
+    """Run a manager and one agent per engine, in this process, until stopped.
+
+    The first start makes a superadmin; every start writes the server and its token to your
+    configuration folder, so that the other commands find them.
+
+    \b
+    Examples:
+      wharfinger up
+      wharfinger up --engine gpu=unix:///run/a.sock --engine cpu=unix:///run/b.sock
+    """
+    given = {"host": host, "port": port, **({"data_dir": data_dir} if data_dir else {})}
+    asyncio.run(_up(given, engines))
+
+
+async def _up(given: dict[str, Any], engines: tuple[str, ...]) -> None:
+    from wharfinger.client.connection import write_connection
+    from wharfinger.manager.api.logs import configure
+    from wharfinger.run.embedded import EngineChoice, embedded, usual_engines
+    from wharfinger.run.settings import ManagerSettings
+    from wharfinger.run.until_stopped import until_stopped
+
+    settings = ManagerSettings(**given)
+    configure(json=settings.log_format == "json", level=settings.log_level)
+    chosen = [EngineChoice.parse(text) for text in engines] or usual_engines()
+
+    async def main(stop: asyncio.Event) -> None:
+        async with embedded(settings, chosen) as running:
+            file = write_connection(running.url, running.token)
+            click.echo(f"Wharfinger is up at {running.url}")
+            click.echo(f"  agents: {', '.join(running.agents)}")
+            click.echo(f"  token:  {running.token_path}  (commands find it by {file})")
+            click.echo("  try:    wharfinger agent ls      stop: Ctrl-C")
+            await stop.wait()
+
+    await until_stopped(main)
+
+
+@click.command(short_help="Run one manager (production).")
+@click.option("--host", help="Address of the API.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of the API.  [default: 8080]")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the key of the secrets.  [default: ~/.local/share/wharfinger]",
+)
+def manager(**given: Any) -> None:
+    """Run one manager until stopped.
+
+    Settings come from the environment: WHARFINGER_DATABASE_URL and the others that the reference
+    lists. The first manager on a fresh database makes a superadmin, and prints its token's file.
+    """
+    asyncio.run(_manager({key: value for key, value in given.items() if value is not None}))
+
+
+async def _manager(given: dict[str, Any]) -> None:
+    from wharfinger.manager.api.logs import configure
+    from wharfinger.run.manager import running_manager
+    from wharfinger.run.settings import ManagerSettings
+    from wharfinger.run.superadmin import superadmin_token
+    from wharfinger.run.until_stopped import until_stopped
+
+    settings = ManagerSettings(**given)
+    configure(json=settings.log_format == "json", level=settings.log_level)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with running_manager(settings) as running:
+            _, path = await superadmin_token(running.storage, settings.data_dir)
+            click.echo(f"Manager at {running.url}; a superadmin's token is in {path}")
+            await stop.wait()
+
+    await until_stopped(main)
+
+
+@click.command(short_help="Run the agent of one engine (production).")
+@click.option("--id", help="The agent's name in the cluster.")
+@click.option("--scaling-group", help="Its scaling group.  [default: default]")
+@click.option("--manager-url", help="Where the managers are reached.")
+@click.option("--engine", help="The engine's URL.  [default: unix:///var/run/docker.sock]")
+@click.option("--host", help="Address for the managers' calls.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port for them.  [default: any]")
+@click.option("--advertise", help="The URL managers reach it at, if another.")
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of its identity.  [default: ~/.local/share/wharfinger/agent]",
+)
+def run_agent(**given: Any) -> None:
+    """Run one agent until stopped.
+
+    Settings may come from the environment: WHARFINGER_AGENT_ID and so on. To join for the first
+    time it needs WHARFINGER_AGENT_JOIN_TOKEN, made with 'wharfinger agent token'.
+    """
+    asyncio.run(_agent({key: value for key, value in given.items() if value is not None}))
+
+
+async def _agent(given: dict[str, Any]) -> None:
+    from wharfinger.manager.api.logs import configure
+    from wharfinger.run.agent import remote_agent
+    from wharfinger.run.settings import RemoteAgentSettings
+    from wharfinger.run.until_stopped import until_stopped
+
+    settings = RemoteAgentSettings(**given)
+    configure(json=settings.log_format == "json", level=settings.log_level)
+
+    async def main(stop: asyncio.Event) -> None:
+        agent = asyncio.create_task(remote_agent(settings).run())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((agent, stopping), return_when=asyncio.FIRST_COMPLETED)
+        agent.cancel() if not agent.done() else None
+        await agent
+
+    await until_stopped(main)

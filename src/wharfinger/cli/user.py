@@ -1,0 +1,80 @@
+"""`wharfinger user`: who may use the manager."""
+
+import click
+
+from wharfinger.cli import output, words
+from wharfinger.cli.exits import Exit
+from wharfinger.cli.remote import ask, remote
+
+
+@click.group()
+def user() -> None:
+    """Add, list and remove users."""
+
+
+@user.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["user", "superadmin"]),
+    default="user",
+    show_default=True,
+    help="What they may do.",
+)
+@remote
+def add(name: str, role: str, url: str | None, as_json: bool) -> Exit:
+    """Add a user. Give them a token next.
+
+    \b
+    Example:
+      wharfinger user add ada && wharfinger token create ada --label laptop
+    """
+    added = ask(url, lambda api: api.add_user(name, role=role))
+    if as_json:
+        output.document(added)
+    else:
+        output.line(f"{added['role']} {added['name']} is added")
+        output.note(f"a token for them: wharfinger token create {added['name']} --label LABEL")
+    return Exit.OK
+
+
+@user.command()
+@remote
+def ls(url: str | None, as_json: bool) -> Exit:
+    """List users.
+
+    \b
+    Example:
+      wharfinger user ls
+    """
+    users = ask(url, lambda api: api.users())
+    if as_json:
+        output.document(users)
+        return Exit.OK
+    output.table(
+        ("NAME", "ROLE", "AGE", "ID"),
+        [
+            (each["name"], each["role"], words.since(each["createdAt"]), each["id"])
+            for each in users
+        ],
+        empty="no users",
+    )
+    return Exit.OK
+
+
+@user.command()
+@click.argument("name")
+@remote
+def rm(name: str, url: str | None, as_json: bool) -> Exit:
+    """Remove a user and all their tokens.
+
+    \b
+    Example:
+      wharfinger user rm ada
+    """
+    removed = ask(url, lambda api: api.remove_user(name))
+    if as_json:
+        output.document(removed)
+    else:
+        output.line(f"user {name} is removed")
+    return Exit.OK

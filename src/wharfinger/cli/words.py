@@ -1,0 +1,72 @@
+"""Sizes, times and texts as a person reads them."""
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP: Final = 1024
+_THREE_DIGITS: Final = 99.95
+
+
+def size(count: float) -> str:
+    """`0 B`, `1.5 MiB`, `812 GiB`: three digits or fewer."""
+    amount, unit = float(count), 0
+    while amount >= _STEP - 0.5 and unit < len(_UNITS) - 1:
+        amount, unit = amount / _STEP, unit + 1
+    whole = unit == 0 or amount >= _THREE_DIGITS
+    return f"{amount:.0f} {_UNITS[unit]}" if whole else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def rate(bytes_per_second: float | None) -> str:
+    """`12.0 MiB/s`, or nothing while it is not known."""
+    return "" if bytes_per_second is None else f"{size(bytes_per_second)}/s"
+
+
+def clock(seconds: float | None) -> str:
+    """`0:07`, `12:30`, `3:05:00`, or nothing while it is not known."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(max(round(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def age(seconds: float) -> str:
+    """`4 s`, `12 min`, `3 h`, `9 d`: the largest whole unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+def since(moment: str | None, now: datetime | None = None) -> str:
+    """The age of an ISO 8601 time; `-` where there is none."""
+    if moment is None:
+        return "-"
+    then = datetime.fromisoformat(moment)
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    return age(((now or datetime.now(UTC)) - then).total_seconds())
+
+
+def share(done: float, total: float) -> int:
+    """Whole per cent, rounded down: 100 only when all of it is done."""
+    return int(100 * min(done, total) / total) if total > 0 else 0
+
+
+def count(number: int, thing: str) -> str:
+    """`1 agent`, `2 agents`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def plain(text: object) -> str:
+    """Text from elsewhere without what would move a terminal's cursor or change its colours."""
+    return "".join(
+        char
+        if not unicodedata.category(char).startswith("C")
+        else " "
+        if char.isspace()
+        else "\ufffd"
+        for char in str(text)
+    )

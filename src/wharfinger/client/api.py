@@ -1,0 +1,188 @@
+"""What a manager can be asked: one method per operation, answers as `shapes` have them."""
+
+from collections.abc import AsyncGenerator, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from wharfinger.client import documents
+from wharfinger.client.connection import Connection
+from wharfinger.client.errors import RemoteError
+from wharfinger.client.http import Client
+from wharfinger.client.shapes import (
+    Agent,
+    AgentHistory,
+    Image,
+    NewToken,
+    Registry,
+    Task,
+    TaskHistory,
+    Token,
+    User,
+)
+from wharfinger.client.watch import OnOutage, TaskEvent, watch_task
+
+PAGE: Final = 200
+
+
+class Api:
+    """A manager's API; an async context manager.
+
+    Every method raises `RemoteError` for a refusal and `ServerUnreachable`.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = Client(connection)
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, traceback)
+
+    async def preload(self, references: Sequence[str], selectors: Sequence[str]) -> str:
+        """Start bringing images to agents; the id of the task."""
+        return await self._start(documents.PRELOAD, references, selectors)
+
+    async def unload(self, references: Sequence[str], selectors: Sequence[str]) -> str:
+        """Start taking images away from agents; the id of the task."""
+        return await self._start(documents.UNLOAD, references, selectors)
+
+    async def tasks(self, *, limit: int, status: Sequence[str] = ()) -> list[Task]:
+        """The newest tasks first, `limit` at most; of these statuses, or of any."""
+        return cast(
+            "list[Task]",
+            await self._pages(documents.TASKS, "tasks", limit, status=list(status) or None),
+        )
+
+    async def task(self, task_id: str) -> TaskHistory:
+        """A task with its transitions."""
+        return cast("TaskHistory", await self._ask(documents.TASK, id=task_id))
+
+    def watch_task(
+        self, task_id: str, *, on_outage: OnOutage | None = None
+    ) -> AsyncGenerator[TaskEvent]:
+        """See `wharfinger.client.watch.watch_task`."""
+        return watch_task(self._client, task_id, on_outage=on_outage)
+
+    async def cancel_task(self, task_id: str) -> Task:
+        """Ask for a task's end; it is cancelled once all its parts have stopped."""
+        return cast("Task", await self._tell(documents.CANCEL_TASK, id=task_id))
+
+    async def images(
+        self, *, reference: str | None = None, agent_id: str | None = None
+    ) -> list[Image]:
+        """All images; those whose reference contains `reference`, those on one agent."""
+        return cast(
+            "list[Image]",
+            await self._pages(
+                documents.IMAGES, "images", None, reference=reference, agentId=agent_id
+            ),
+        )
+
+    async def agents(self) -> list[Agent]:
+        """All agents."""
+        return cast("list[Agent]", (await self._client.query(documents.AGENTS))["agents"])
+
+    async def agent(self, agent_id: str) -> AgentHistory:
+        """An agent with its images and transitions."""
+        return cast("AgentHistory", await self._ask(documents.AGENT, id=agent_id))
+
+    async def cordon_agent(self, agent_id: str) -> Agent:
+        """Let nothing new come to an agent."""
+        return cast("Agent", await self._tell(documents.CORDON_AGENT, id=agent_id))
+
+    async def uncordon_agent(self, agent_id: str) -> Agent:
+        """Take a cordon back."""
+        return cast("Agent", await self._tell(documents.UNCORDON_AGENT, id=agent_id))
+
+    async def remove_agent(self, agent_id: str) -> Agent:
+        """Retire an agent."""
+        return cast("Agent", await self._tell(documents.REMOVE_AGENT, id=agent_id))
+
+    async def create_join_token(self, label: str) -> NewToken:
+        """A token for an agent to join with."""
+        return cast("NewToken", await self._tell(documents.CREATE_JOIN_TOKEN, label=label))
+
+    async def registries(self) -> list[Registry]:
+        """The registries the manager knows."""
+        answer = await self._client.query(documents.REGISTRIES)
+        return cast("list[Registry]", answer["registries"])
+
+    async def add_registry(
+        self, url: str, *, username: str | None = None, password: str | None = None
+    ) -> Registry:
+        """Make a registry known, or change what is known of it."""
+        return cast(
+            "Registry",
+            await self._tell(documents.ADD_REGISTRY, url=url, username=username, password=password),
+        )
+
+    async def remove_registry(self, host: str) -> Registry:
+        """Forget a registry."""
+        return cast("Registry", await self._tell(documents.REMOVE_REGISTRY, host=host))
+
+    async def users(self) -> list[User]:
+        """All users."""
+        return cast("list[User]", (await self._client.query(documents.USERS))["users"])
+
+    async def add_user(self, name: str, *, role: str) -> User:
+        """Add a user."""
+        return cast("User", await self._tell(documents.ADD_USER, name=name, role=role))
+
+    async def remove_user(self, name: str) -> User:
+        """Remove a user and all their tokens."""
+        return cast("User", await self._tell(documents.REMOVE_USER, name=name))
+
+    async def tokens(self) -> list[Token]:
+        """One's own tokens; a superadmin's view has everybody's."""
+        return cast("list[Token]", (await self._client.query(documents.TOKENS))["tokens"])
+
+    async def create_token(self, user: str, *, label: str) -> NewToken:
+        """A token for a user."""
+        return cast("NewToken", await self._tell(documents.CREATE_TOKEN, user=user, label=label))
+
+    async def revoke_token(self, token_id: str) -> Token:
+        """End a token."""
+        return cast("Token", await self._tell(documents.REVOKE_TOKEN, id=token_id))
+
+    async def _start(
+        self, document: str, references: Sequence[str], selectors: Sequence[str]
+    ) -> str:
+        started = await self._tell(
+            document, references=list(references), targetAgents=list(selectors)
+        )
+        return str(started["taskId"])
+
+    async def _ask(self, document: str, **variables: Any) -> dict[str, Any]:
+        return _granted((await self._client.query(document, **variables))["answer"])
+
+    async def _tell(self, document: str, **variables: Any) -> dict[str, Any]:
+        return _granted((await self._client.mutate(document, **variables))["answer"])
+
+    async def _pages(
+        self, document: str, field: str, limit: int | None, **variables: Any
+    ) -> list[dict[str, Any]]:
+        nodes: list[dict[str, Any]] = []
+        after: str | None = None
+        while limit is None or len(nodes) < limit:
+            first = PAGE if limit is None else min(PAGE, limit - len(nodes))
+            answer = await self._client.query(document, first=first, after=after, **variables)
+            page = answer[field]
+            nodes += page["nodes"]
+            if not page["pageInfo"]["hasNextPage"]:
+                break
+            after = page["pageInfo"]["endCursor"]
+        return nodes
+
+
+def _granted(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a union, unless it is one of the named failures."""
+    if "failureClass" in answer:
+        raise RemoteError(answer["failureClass"], answer["failureMessage"], answer["failureDetail"])
+    return answer

@@ -1,0 +1,200 @@
+"""The GraphQL documents the client sends."""
+
+from typing import Final
+
+_FAILURE: Final = """
+fragment failed on Failure { failureClass: class failureMessage: message failureDetail: detail }
+"""
+
+_AGENT: Final = """
+fragment agent on Agent {
+  id scalingGroup status cordoned os architecture variant version
+  engine { kind version store problem }
+  slots heardSecondsAgo
+}
+"""
+
+_TASK: Final = """
+fragment task on Task {
+  id name owner status cancelRequested
+  progress { current total unit }
+  message
+  failure { class message detail }
+  createdAt startedAt endedAt
+  items {
+    agentId reference rootDigest status phase attempts
+    failure { class message detail }
+    bytesDone bytesTotal bytesPerSecond etaSeconds keptBy
+  }
+}
+"""
+
+AGENTS: Final = "query Agents { agents { ...agent } }" + _AGENT
+
+AGENT: Final = (
+    """
+query Agent($id: ID!) {
+  answer: agent(id: $id) {
+    ... on Agent {
+      ...agent
+      images { reference rootDigest imageId size }
+      transitions { from to at reason by }
+    }
+    ...failed
+  }
+}
+"""
+    + _AGENT
+    + _FAILURE
+)
+
+IMAGES: Final = """
+query Images($first: Int!, $after: String, $reference: String, $agentId: ID) {
+  images(first: $first, after: $after, reference: $reference, agentId: $agentId) {
+    nodes { reference rootDigest size agents { agentId status } }
+    pageInfo { hasNextPage endCursor }
+  }
+}
+"""
+
+TASKS: Final = (
+    """
+query Tasks($first: Int!, $after: String, $status: [String!]) {
+  tasks(first: $first, after: $after, status: $status) {
+    nodes { ...task }
+    pageInfo { hasNextPage endCursor }
+  }
+}
+"""
+    + _TASK
+)
+
+TASK: Final = (
+    """
+query Task($id: ID!) {
+  answer: task(id: $id) {
+    ... on Task { ...task transitions { from to at reason by } }
+    ...failed
+  }
+}
+"""
+    + _TASK
+    + _FAILURE
+)
+
+REGISTRIES: Final = "query Registries { registries { host url username } }"
+USERS: Final = "query Users { users { id name role createdAt } }"
+TOKENS: Final = "query Tokens { tokens { id user label createdAt } }"
+
+PRELOAD: Final = (
+    """
+mutation Preload($targetAgents: [String!]!, $references: [String!]!) {
+  answer: preloadImage(targetAgents: $targetAgents, references: $references) {
+    ... on BackgroundTaskStarted { taskId }
+    ...failed
+  }
+}
+"""
+    + _FAILURE
+)
+
+UNLOAD: Final = (
+    """
+mutation Unload($targetAgents: [String!]!, $references: [String!]!) {
+  answer: unloadImage(targetAgents: $targetAgents, references: $references) {
+    ... on BackgroundTaskStarted { taskId }
+    ...failed
+  }
+}
+"""
+    + _FAILURE
+)
+
+CANCEL_TASK: Final = (
+    """
+mutation CancelTask($id: ID!) {
+  answer: cancelTask(id: $id) { ... on Task { ...task } ...failed }
+}
+"""
+    + _TASK
+    + _FAILURE
+)
+
+CORDON_AGENT: Final = (
+    "mutation CordonAgent($id: ID!) "
+    "{ answer: cordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+)
+UNCORDON_AGENT: Final = (
+    "mutation UncordonAgent($id: ID!) "
+    "{ answer: uncordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+)
+REMOVE_AGENT: Final = (
+    "mutation RemoveAgent($id: ID!) "
+    "{ answer: removeAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+)
+
+ADD_REGISTRY: Final = (
+    """
+mutation AddRegistry($url: String!, $username: String, $password: String) {
+  answer: addRegistry(url: $url, username: $username, password: $password) {
+    ... on Registry { host url username }
+    ...failed
+  }
+}
+"""
+    + _FAILURE
+)
+REMOVE_REGISTRY: Final = (
+    """
+mutation RemoveRegistry($host: String!) {
+  answer: removeRegistry(host: $host) { ... on Registry { host url username } ...failed }
+}
+"""
+    + _FAILURE
+)
+
+CREATE_JOIN_TOKEN: Final = (
+    """
+mutation CreateJoinToken($label: String!) {
+  answer: createJoinToken(label: $label) { ... on JoinTokenCreated { id token } ...failed }
+}
+"""
+    + _FAILURE
+)
+
+ADD_USER: Final = (
+    """
+mutation AddUser($name: String!, $role: String!) {
+  answer: addUser(name: $name, role: $role) { ... on User { id name role createdAt } ...failed }
+}
+"""
+    + _FAILURE
+)
+REMOVE_USER: Final = (
+    """
+mutation RemoveUser($name: String!) {
+  answer: removeUser(name: $name) { ... on User { id name role createdAt } ...failed }
+}
+"""
+    + _FAILURE
+)
+
+CREATE_TOKEN: Final = (
+    """
+mutation CreateToken($user: String!, $label: String!) {
+  answer: createToken(user: $user, label: $label) {
+    ... on TokenCreated { id token }
+    ...failed
+  }
+}
+"""
+    + _FAILURE
+)
+REVOKE_TOKEN: Final = (
+    """
+mutation RevokeToken($id: ID!) {
+  answer: revokeToken(id: $id) { ... on Token { id user label createdAt } ...failed }
+}
+"""
+    + _FAILURE
+)

@@ -1,0 +1,179 @@
+"""One HTTP session with a manager: GraphQL calls and event streams, errors translated."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+
+from wharfinger.client.connection import Connection
+from wharfinger.client.errors import ConnectionLost, NotAManager, RemoteError, ServerUnreachable
+from wharfinger.client.sse import Event, EventTooLong, Parser
+
+CONNECT_SECONDS: Final = 10.0
+CALL_SECONDS: Final = 60.0
+"""A preload's references are resolved at their registries before it is answered."""
+SILENCE_SECONDS: Final = 60.0
+"""A stream with nothing to tell sends a comment far more often than that."""
+RETRY_DELAYS: Final = (0.2, 1.0)
+
+_AWAY: Final = frozenset({502, 503, 504})
+_CLASSES: Final = {400: "invalid-request", 401: "forbidden", 403: "forbidden", 404: "unknown-id"}
+
+
+class Client:
+    """A session with one manager; an async context manager.
+
+    Everything raises `RemoteError` for what the manager says and `ServerUnreachable` for what it
+    does not say in time.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        token = self.connection.token
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            # below the five seconds after which servers close what is idle
+            connector=aiohttp.TCPConnector(keepalive_timeout=2),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def query(self, document: str, **variables: Any) -> dict[str, Any]:
+        """The `data` of a GraphQL query; tried again when the connection is lost meanwhile."""
+        for delay in RETRY_DELAYS:
+            try:
+                return await self._call(document, variables)
+            except ConnectionLost:
+                await asyncio.sleep(delay)
+        return await self._call(document, variables)
+
+    async def mutate(self, document: str, **variables: Any) -> dict[str, Any]:
+        """The `data` of a GraphQL mutation; sent once."""
+        return await self._call(document, variables)
+
+    @asynccontextmanager
+    async def events(
+        self, path: str, parameters: dict[str, str], *, last_event_id: str = ""
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """The events of the stream at `path`, until the manager ends it.
+
+        Entered once the manager has agreed to the stream.
+        """
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_event_id:
+            headers["Last-Event-ID"] = last_event_id
+        with self._translated():
+            response = await self._open.get(
+                self.connection.url + path,
+                params=parameters,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
+                ),
+                allow_redirects=False,
+            )
+        try:
+            if response.status != HTTPStatus.OK:
+                with self._translated():
+                    body = await response.read()
+                raise self._refusal(response.status, body)
+            if response.content_type != "text/event-stream":
+                raise NotAManager(self.connection.url, f"{path} is no event stream")
+            yield self._events(response)
+        finally:
+            response.close()
+
+    async def _events(self, response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+        parser = Parser()
+        with self._translated():
+            async for chunk in response.content.iter_any():
+                for event in parser.feed(chunk):
+                    yield event
+
+    async def _call(self, document: str, variables: dict[str, Any]) -> dict[str, Any]:
+        limit = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
+        with self._translated():
+            async with self._open.post(
+                self.connection.url + "/graphql",
+                json={"query": document, "variables": variables},
+                timeout=limit,
+                allow_redirects=False,
+            ) as response:
+                status, body = response.status, await response.read()
+        answer = _parsed(body)
+        match answer:
+            case {"errors": [dict(error), *_]}:
+                raise _graphql_error(error)
+            case {"data": dict(data)} if status == HTTPStatus.OK:
+                return data
+        raise self._refusal(status, body)
+
+    def _refusal(self, status: int, body: bytes) -> RemoteError | ServerUnreachable:
+        url = self.connection.url
+        answer = _parsed(body)
+        named = RemoteError.from_json(answer.get("error") if isinstance(answer, dict) else None)
+        if status in _AWAY:
+            return ConnectionLost(f"the manager at {url} is not ready (HTTP {status})")
+        if named is not None:
+            return named
+        if status in _CLASSES:
+            return RemoteError(_CLASSES[status], f"the manager answered HTTP {status}")
+        return NotAManager(url, f"it answered HTTP {status} with something else")
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        assert self._session is not None, "use the client in an `async with`"
+        return self._session
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        url = self.connection.url
+        try:
+            yield
+        except aiohttp.ClientConnectorError as error:
+            raise ServerUnreachable(
+                f"no manager is reachable at {url}: {error.strerror}"
+            ) from error
+        except TimeoutError as error:
+            raise ServerUnreachable(f"the manager at {url} does not answer in time") from error
+        except EventTooLong as error:
+            raise NotAManager(url, f"its stream holds {error}") from error
+        except aiohttp.ClientResponseError as error:
+            raise NotAManager(
+                url, f"it does not speak HTTP as it should ({error.message})"
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLost(
+                f"the connection to the manager at {url} broke: {error}"
+            ) from error
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _graphql_error(error: dict[str, Any]) -> RemoteError:
+    extensions = error.get("extensions")
+    named = extensions if isinstance(extensions, dict) else {}
+    return RemoteError(
+        str(named.get("class", "internal")), str(error.get("message", error)), named.get("detail")
+    )
