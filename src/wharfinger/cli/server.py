@@ -29,7 +29,7 @@ import click
     help="An engine, repeatable.  [default: DOCKER_HOST, or this machine's Docker or Podman]",
 )
 def up(host: str, port: int, data_dir: Path | None, engines: tuple[str, ...]) -> None:
-    """Run a manager and one agent per engine, in this process, until stopped.
+    r"""Run a manager and one agent per engine, in this process, until stopped.
 
     The first start makes a superadmin; every start writes the server and its token to your
     configuration folder, so that the other commands find them.
@@ -39,31 +39,10 @@ def up(host: str, port: int, data_dir: Path | None, engines: tuple[str, ...]) ->
       wharfinger up
       wharfinger up --engine gpu=unix:///run/a.sock --engine cpu=unix:///run/b.sock
     """
-    given = {"host": host, "port": port, **({"data_dir": data_dir} if data_dir else {})}
-    asyncio.run(_up(given, engines))
+    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
 
-
-async def _up(given: dict[str, Any], engines: tuple[str, ...]) -> None:
-    from wharfinger.client.connection import write_connection
-    from wharfinger.manager.api.logs import configure
-    from wharfinger.run.embedded import EngineChoice, embedded, usual_engines
-    from wharfinger.run.settings import ManagerSettings
-    from wharfinger.run.until_stopped import until_stopped
-
-    settings = ManagerSettings(**given)
-    configure(json=settings.log_format == "json", level=settings.log_level)
-    chosen = [EngineChoice.parse(text) for text in engines] or usual_engines()
-
-    async def main(stop: asyncio.Event) -> None:
-        async with embedded(settings, chosen) as running:
-            file = write_connection(running.url, running.token)
-            click.echo(f"Wharfinger is up at {running.url}")
-            click.echo(f"  agents: {', '.join(running.agents)}")
-            click.echo(f"  token:  {running.token_path}  (commands find it by {file})")
-            click.echo("  try:    wharfinger agent ls      stop: Ctrl-C")
-            await stop.wait()
-
-    await until_stopped(main)
+    given = {"host": host, "port": port, "data_dir": data_dir}
+    asyncio.run(programs.up(_given(given), engines, click.echo))
 
 
 @click.command(short_help="Run one manager (production).")
@@ -80,26 +59,9 @@ def manager(**given: Any) -> None:
     Settings come from the environment: WHARFINGER_DATABASE_URL and the others that the reference
     lists. The first manager on a fresh database makes a superadmin, and prints its token's file.
     """
-    asyncio.run(_manager({key: value for key, value in given.items() if value is not None}))
+    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
 
-
-async def _manager(given: dict[str, Any]) -> None:
-    from wharfinger.manager.api.logs import configure
-    from wharfinger.run.manager import running_manager
-    from wharfinger.run.settings import ManagerSettings
-    from wharfinger.run.superadmin import superadmin_token
-    from wharfinger.run.until_stopped import until_stopped
-
-    settings = ManagerSettings(**given)
-    configure(json=settings.log_format == "json", level=settings.log_level)
-
-    async def main(stop: asyncio.Event) -> None:
-        async with running_manager(settings) as running:
-            _, path = await superadmin_token(running.storage, settings.data_dir)
-            click.echo(f"Manager at {running.url}; a superadmin's token is in {path}")
-            await stop.wait()
-
-    await until_stopped(main)
+    asyncio.run(programs.manager(_given(given), click.echo))
 
 
 @click.command(short_help="Run the agent of one engine (production).")
@@ -121,23 +83,10 @@ def run_agent(**given: Any) -> None:
     Settings may come from the environment: WHARFINGER_AGENT_ID and so on. To join for the first
     time it needs WHARFINGER_AGENT_JOIN_TOKEN, made with 'wharfinger agent token'.
     """
-    asyncio.run(_agent({key: value for key, value in given.items() if value is not None}))
+    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
+
+    asyncio.run(programs.agent(_given(given)))
 
 
-async def _agent(given: dict[str, Any]) -> None:
-    from wharfinger.manager.api.logs import configure
-    from wharfinger.run.agent import remote_agent
-    from wharfinger.run.settings import RemoteAgentSettings
-    from wharfinger.run.until_stopped import until_stopped
-
-    settings = RemoteAgentSettings(**given)
-    configure(json=settings.log_format == "json", level=settings.log_level)
-
-    async def main(stop: asyncio.Event) -> None:
-        agent = asyncio.create_task(remote_agent(settings).run())
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait((agent, stopping), return_when=asyncio.FIRST_COMPLETED)
-        agent.cancel() if not agent.done() else None
-        await agent
-
-    await until_stopped(main)
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

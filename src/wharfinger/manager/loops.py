@@ -26,6 +26,11 @@ class Loop:
         self._bell = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and has not died."""
+        return self._task is not None and not self._task.done()
+
     def ring(self) -> None:
         """Run soon. Rings while it runs make it run once more."""
         self._bell.set()

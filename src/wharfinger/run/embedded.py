@@ -1,0 +1,135 @@
+"""Everything in one process: the manager, and one agent per engine, on one data folder."""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.agent.engine.docker import DockerEngine
+from wharfinger.agent.service import Agent, AgentSettings
+from wharfinger.domain.errors import Conflict, InvalidRequest
+from wharfinger.run.manager import running_manager
+from wharfinger.run.settings import ManagerSettings
+from wharfinger.run.superadmin import superadmin_token
+
+_USUAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
+_GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine and the scaling group its agent belongs to."""
+
+    scaling_group: str
+    url: str
+
+    @classmethod
+    def parse(cls, text: str) -> "EngineChoice":
+        """From `[SGROUP=]URL`."""
+        group, equals, url = text.partition("=")
+        if not equals:
+            group, url = "default", text
+        if not _GROUP.fullmatch(group) or not url:
+            raise InvalidRequest(
+                f"{text!r} is not [SGROUP=]URL; one looks like gpu=unix:///var/run/docker.sock"
+            )
+        return cls(group, url)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What runs: where the API is, the superadmin's token and its file, the agents' ids."""
+
+    url: str
+    token: str
+    token_path: Path
+    agents: Sequence[str]
+
+
+def usual_engines() -> list[EngineChoice]:
+    """The engine of this machine: DOCKER_HOST, else Docker's or Podman's usual socket.
+
+    Raises `InvalidRequest` when there is none.
+    """
+    named = os.environ.get("DOCKER_HOST")
+    if named:
+        return [EngineChoice("default", named)]
+    for path in _USUAL_SOCKETS:
+        if Path(path).is_socket():
+            return [EngineChoice("default", f"unix://{path}")]
+    raise InvalidRequest(
+        f"no engine was found at {' or '.join(_USUAL_SOCKETS)}: "
+        "start one, or name one with --engine unix:///path/to/engine.sock"
+    )
+
+
+@asynccontextmanager
+async def embedded(
+    settings: ManagerSettings, engines: Sequence[EngineChoice]
+) -> AsyncIterator[Embedded]:
+    """A manager and its agents for as long as the context is open.
+
+    Raises `Conflict` when another process uses the data folder.
+    """
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone(settings.data_dir):
+        async with running_manager(settings, sole=True) as manager:
+            token, token_path = await superadmin_token(manager.storage, settings.data_dir)
+            join = await manager.access.create_join_token("embedded agents")
+            agents = [
+                Agent(
+                    AgentSettings(
+                        agent_id=agent_id,
+                        scaling_group=choice.scaling_group,
+                        manager_url=manager.url,
+                        join_token=join.token,
+                        state_dir=settings.data_dir / "agents" / agent_id,
+                    ),
+                    DockerEngine(choice.url),
+                )
+                for agent_id, choice in _named(settings.data_dir, engines)
+            ]
+            running = [asyncio.create_task(agent.run(), name="agent") for agent in agents]
+            try:
+                yield Embedded(manager.url, token, token_path, [a.id for a in agents])
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[None]:
+    """Hold the data folder for this process alone."""
+    with (data_dir / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(
+                f"another wharfinger uses {data_dir}: stop it, or choose another --data-dir"
+            ) from error
+        yield
+
+
+def _named(data_dir: Path, engines: Sequence[EngineChoice]) -> list[tuple[str, EngineChoice]]:
+    """A name for each engine's agent, the same at every start."""
+    path = data_dir / "engines.json"
+    names: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    named = []
+    for choice in engines:
+        key = f"{choice.scaling_group}={choice.url}"
+        if key not in names:
+            number = 1
+            while f"{choice.scaling_group}-{number}" in names.values():
+                number += 1
+            names[key] = f"{choice.scaling_group}-{number}"
+        named.append((names[key], choice))
+    if len({name for name, _ in named}) != len(named):
+        raise InvalidRequest("an engine is named twice")
+    path.write_text(json.dumps(names, indent=2) + "\n")
+    return named

@@ -1,0 +1,86 @@
+"""Settings of the programs: from the environment (`WHARFINGER_…`), overridden by options."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from wharfinger.manager.pulls.limits import Limits
+
+
+def data_home() -> Path:
+    """Where `up` keeps its data unless told otherwise (XDG base directories)."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local/share") / "wharfinger"
+
+
+class ManagerSettings(BaseSettings):
+    """One manager. Each field may be set by `WHARFINGER_` and its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="WHARFINGER_", extra="ignore")
+
+    host: str = "127.0.0.1"
+    """The address the API listens on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """The port the API listens on; 0 takes any free one."""
+    data_dir: Path = Field(default_factory=data_home)
+    """The folder of the SQLite database, the key of the secrets and the agents' files."""
+    database_url: SecretStr | None = None
+    """`postgresql+psycopg://user:password@host/name`; SQLite in the data folder when not set."""
+    pulls_per_agent: Annotated[int, Field(ge=1)] = 3
+    """Pulls in flight on one agent at most."""
+    pulls_per_registry: Annotated[int, Field(ge=1)] = 64
+    """Pulls in flight from one registry at most."""
+    pulls_total: Annotated[int, Field(ge=1)] = 128
+    """Pulls in flight in all at most."""
+    agent_lost_seconds: Annotated[float, Field(gt=0)] = 15.0
+    """Without a heartbeat for this long an agent is LOST."""
+    task_retention_days: Annotated[float, Field(gt=0)] = 7.0
+    """Finished background tasks are kept this long."""
+    log_format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
+    """`console` for people, `json` for machines."""
+    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    """What is logged at least."""
+
+    @property
+    def storage_url(self) -> str:
+        """The database in use."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{self.data_dir / 'wharfinger.db'}"
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of pulls in flight."""
+        return Limits(self.pulls_per_agent, self.pulls_per_registry, self.pulls_total)
+
+
+class RemoteAgentSettings(BaseSettings):
+    """One agent as a process of its own. `WHARFINGER_AGENT_` and the name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="WHARFINGER_AGENT_", extra="ignore")
+
+    id: str
+    """The agent's name in the cluster."""
+    scaling_group: str = "default"
+    """The scaling group it belongs to."""
+    manager_url: str
+    """Where the managers are reached."""
+    join_token: SecretStr | None = None
+    """Needed once, to join."""
+    engine: str = "unix:///var/run/docker.sock"
+    """The engine beside it."""
+    host: str = "127.0.0.1"
+    """The address it listens on for the managers' calls."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """The port it listens on; 0 takes any free one."""
+    advertise: str | None = None
+    """The URL managers reach it at, when that is not where it listens."""
+    state_dir: Path = Field(default_factory=lambda: data_home() / "agent")
+    """The folder of its identity file."""
+    log_format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
+    """`console` for people, `json` for machines."""
+    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    """What is logged at least."""
