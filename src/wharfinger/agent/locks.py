@@ -1,0 +1,95 @@
+"""Locks by key: who wants several keys gets them all at once, or waits.
+
+In the agent a key is an image id or a digest. Pull, removal and create of one image exclude each
+other, by whichever of its names they know it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+class KeyedLocks:
+    """A set of exclusive keys.
+
+    Nobody holds some of the keys of one request while waiting for others of it, so requests cannot
+    block each other in a circle. Waiters are served in the order they came, past one another only
+    where they share no key. A task that is cancelled while it waits leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self._held: set[str] = set()
+        self._waiting: list[_Waiter] = []
+
+    def busy(self, *keys: str) -> bool:
+        """Whether any of these is held now."""
+        return not self._held.isdisjoint(keys)
+
+    @asynccontextmanager
+    async def hold(self, *keys: str) -> AsyncIterator["Hold"]:
+        """Hold these keys (and those the hold is extended by) until the context is left."""
+        hold = Hold(self)
+        await self._take(frozenset(keys), ahead=False)
+        hold.keys.update(keys)
+        try:
+            yield hold
+        finally:
+            self._release(hold.keys)
+
+    async def _take(self, keys: frozenset[str], *, ahead: bool) -> None:
+        waiter = _Waiter(keys, ahead)
+        place = len(self._waiting)
+        if ahead:
+            place = sum(1 for other in self._waiting if other.ahead)
+        self._waiting.insert(place, waiter)
+        self._grant()
+        try:
+            await waiter.granted
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                self._grant()
+            else:  # granted and cancelled in the same moment
+                self._release(keys)
+            raise
+
+    def _release(self, keys: set[str] | frozenset[str]) -> None:
+        self._held -= keys
+        self._grant()
+
+    def _grant(self) -> None:
+        taken = set(self._held)
+        for waiter in list(self._waiting):
+            if taken.isdisjoint(waiter.keys):
+                self._waiting.remove(waiter)
+                self._held |= waiter.keys
+                waiter.granted.set_result(None)
+            taken |= waiter.keys
+
+
+class Hold:
+    """Keys somebody holds."""
+
+    def __init__(self, locks: KeyedLocks) -> None:
+        self._locks = locks
+        self.keys: set[str] = set()
+
+    async def extend(self, *keys: str) -> None:
+        """Hold these as well, served before all who hold nothing yet.
+
+        Safe from circles as long as what is extended by is never what others extend from: pulls
+        extend from a root digest to an image id, and nobody else extends.
+        """
+        new = frozenset(keys) - self.keys
+        await self._locks._take(new, ahead=True)  # noqa: SLF001 - a hold is part of its locks
+        self.keys |= new
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    keys: frozenset[str]
+    ahead: bool
+    granted: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
