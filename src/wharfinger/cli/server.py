@@ -8,13 +8,11 @@ import click
 
 
 @click.command(short_help="Run a manager and an agent per engine, all in one process.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
+@click.option("--host", help="Address of the API.  [default: 127.0.0.1]")
 @click.option(
     "--port",
-    default=8080,
-    show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port of the API; 0 takes any free one.",
+    help="Port of the API; 0 takes any free one.  [default: 8080]",
 )
 @click.option(
     "--data-dir",
@@ -28,7 +26,7 @@ import click
     metavar="[SGROUP=]URL",
     help="An engine, repeatable.  [default: DOCKER_HOST, or this machine's Docker or Podman]",
 )
-def up(host: str, port: int, data_dir: Path | None, engines: tuple[str, ...]) -> None:
+def up(engines: tuple[str, ...], **given: Any) -> None:
     r"""Run a manager and one agent per engine, in this process, until stopped.
 
     The first start makes a superadmin; every start writes the server and its token to your
@@ -39,9 +37,8 @@ def up(host: str, port: int, data_dir: Path | None, engines: tuple[str, ...]) ->
       wharfinger up
       wharfinger up --engine gpu=unix:///run/a.sock --engine cpu=unix:///run/b.sock
     """
-    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
+    from wharfinger.run import programs
 
-    given = {"host": host, "port": port, "data_dir": data_dir}
     asyncio.run(programs.up(_given(given), engines, click.echo))
 
 
@@ -59,7 +56,7 @@ def manager(**given: Any) -> None:
     Settings come from the environment: WHARFINGER_DATABASE_URL and the others that the reference
     lists. The first manager on a fresh database makes a superadmin, and prints its token's file.
     """
-    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
+    from wharfinger.run import programs
 
     asyncio.run(programs.manager(_given(given), click.echo))
 
@@ -83,7 +80,7 @@ def run_agent(**given: Any) -> None:
     Settings may come from the environment: WHARFINGER_AGENT_ID and so on. To join for the first
     time it needs WHARFINGER_AGENT_JOIN_TOKEN, made with 'wharfinger agent token'.
     """
-    from wharfinger.run import programs  # noqa: PLC0415  # the server, only when it is run
+    from wharfinger.run import programs
 
     asyncio.run(programs.agent(_given(given)))
 

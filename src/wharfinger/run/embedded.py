@@ -10,12 +10,16 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from wharfinger.agent.engine.docker import DockerEngine
 from wharfinger.agent.service import Agent, AgentSettings
-from wharfinger.domain.errors import Conflict, InvalidRequest
+from wharfinger.domain.errors import Conflict, InvalidRequest, WharfingerError
 from wharfinger.run.manager import running_manager
 from wharfinger.run.settings import ManagerSettings
 from wharfinger.run.superadmin import superadmin_token
+
+log = structlog.get_logger()
 
 _USUAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -94,13 +98,21 @@ async def embedded(
                 )
                 for agent_id, choice in _named(settings.data_dir, engines)
             ]
-            running = [asyncio.create_task(agent.run(), name="agent") for agent in agents]
+            running = [asyncio.create_task(_run(agent), name="agent") for agent in agents]
             try:
                 yield Embedded(manager.url, token, token_path, [a.id for a in agents])
             finally:
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _run(agent: Agent) -> None:
+    """Run one agent; when it has to end by itself, the manager and the other agents go on."""
+    try:
+        await agent.run()
+    except WharfingerError as error:
+        log.error("agent ended", agent=agent.id, error=error.to_json())
 
 
 @contextmanager
