@@ -1,0 +1,114 @@
+"""The engine's JSON about images, containers and itself, read without trusting it to be whole."""
+
+from typing import Any, Final
+
+from wharfinger.agent.engine.names import full_id, read_names
+from wharfinger.agent.engine.port import Container, EngineDescription, LocalImage
+from wharfinger.domain.platforms import Platform
+
+CLASSIC_SILENCE: Final = 60.0
+"""Healthy pulls of the classic store were silent for 2.2 s at most; the longest wait of the
+daemon's own retries is 25 s."""
+CONTAINERD_SILENCE: Final = 120.0
+"""The containerd store counts in steps of 1 MiB: a slow line needs time for one."""
+PODMAN_SILENCE: Final = 300.0
+"""Podman says nothing while it unpacks: 24.5 s for layers of 40 000 small files, and in proportion
+for larger ones."""
+
+_CONTAINERD_DRIVER: Final = "io.containerd.snapshotter.v1"
+
+
+def read_images(listing: Any) -> list[LocalImage]:
+    """`GET /images/json`. An entry without an id is left out."""
+    entries = listing if isinstance(listing, list) else []
+    return [image for entry in entries if (image := _image(entry, platform=None)) is not None]
+
+
+def read_image(inspected: Any) -> LocalImage | None:
+    """`GET /images/{name}/json`."""
+    if not isinstance(inspected, dict):
+        return None
+    platform = Platform.parse(
+        _text(inspected, "Os"), _text(inspected, "Architecture"), _text(inspected, "Variant")
+    )
+    return _image(inspected, platform=platform)
+
+
+def read_containers(listing: Any) -> list[Container]:
+    """`GET /containers/json`. An entry without an id is left out."""
+    entries = listing if isinstance(listing, list) else []
+    return [
+        Container(
+            container_id=entry["Id"],
+            name=_container_name(entry),
+            image_id=full_id(entry.get("ImageID")),
+            state=_text(entry, "State"),
+        )
+        for entry in entries
+        if isinstance(entry, dict) and _text(entry, "Id")
+    ]
+
+
+def read_description(version: Any, info: Any) -> EngineDescription:
+    """`GET /version` and `GET /info`."""
+    version, info = _mapping(version), _mapping(info)
+    kind = "podman" if _is_podman(version) else "docker"
+    store = _store(kind, info)
+    if kind == "podman":
+        silence = PODMAN_SILENCE
+    else:
+        silence = CONTAINERD_SILENCE if store == "containerd" else CLASSIC_SILENCE
+    return EngineDescription(
+        kind=kind,
+        version=_text(version, "Version"),
+        store=store,
+        # /info tells the kernel's word (armv7l), /version only Go's (arm)
+        platform=Platform.parse(
+            _text(info, "OSType") or _text(version, "Os"),
+            _text(info, "Architecture") or _text(version, "Arch"),
+        ),
+        inactivity_seconds=silence,
+    )
+
+
+def _image(entry: Any, platform: Platform | None) -> LocalImage | None:
+    if not isinstance(entry, dict) or not _text(entry, "Id"):
+        return None
+    tags, digests = read_names(entry.get("RepoTags"), entry.get("RepoDigests"))
+    size = entry.get("Size")
+    return LocalImage(
+        image_id=full_id(entry["Id"]),
+        tags=tags,
+        digests=digests,
+        size=size if isinstance(size, int) else 0,
+        platform=platform,
+    )
+
+
+def _container_name(entry: dict[str, Any]) -> str:
+    names = entry.get("Names")
+    first = names[0] if isinstance(names, list) and names else ""
+    return first.removeprefix("/") if isinstance(first, str) else ""
+
+
+def _is_podman(version: dict[str, Any]) -> bool:
+    components = version.get("Components")
+    return isinstance(components, list) and any(
+        "podman" in _text(_mapping(component), "Name").lower() for component in components
+    )
+
+
+def _store(kind: str, info: dict[str, Any]) -> str:
+    status = info.get("DriverStatus")
+    if isinstance(status, list) and ["driver-type", _CONTAINERD_DRIVER] in status:
+        return "containerd"
+    return "classic" if kind == "docker" else _text(info, "Driver")
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
