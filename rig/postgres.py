@@ -72,6 +72,7 @@ class Postgres:
                 f"port = {self.port}\nlisten_addresses = '127.0.0.1'\n"
                 "unix_socket_directories = ''\nfsync = off\nsynchronous_commit = off\n"
                 "full_page_writes = off\nshared_buffers = 32MB\nmax_connections = 50\n"
+                "deadlock_timeout = '100ms'\n"
             )
         self.start()
         return self

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from wharfinger.manager.storage.errors import (
     OutcomeUnknown,
@@ -47,7 +47,7 @@ class PostgresqlStorage:
     with BEGIN, and statements are not prepared on the server.
     """
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._engine = postgresql_engine(url)
         self._write_engine = self._engine.execution_options(isolation_level="SERIALIZABLE")
         self._read_engine = self._engine.execution_options(
@@ -55,6 +55,7 @@ class PostgresqlStorage:
         )
         self._writers = Threads("postgresql-writer", _WRITERS)
         self._readers = Threads("postgresql-reader", _READERS)
+        self._patience_seconds = patience_seconds
         self._closing = threading.Event()
 
     async def write(
@@ -62,11 +63,7 @@ class PostgresqlStorage:
     ) -> T:
         """See the port. Raises `OutcomeUnknown` when the connection is lost in the commit."""
         return await self._writers.run(
-            lambda: transact(
-                self._write_engine,
-                lambda conn: function(conn, *args, **kwargs),
-                closing=self._closing,
-            )
+            lambda: self._transact(self._write_engine, lambda conn: function(conn, *args, **kwargs))
         )
 
     async def read(
@@ -74,11 +71,7 @@ class PostgresqlStorage:
     ) -> T:
         """See the port."""
         return await self._readers.run(
-            lambda: transact(
-                self._read_engine,
-                lambda conn: function(conn, *args, **kwargs),
-                closing=self._closing,
-            )
+            lambda: self._transact(self._read_engine, lambda conn: function(conn, *args, **kwargs))
         )
 
     async def close(self) -> None:
@@ -87,6 +80,11 @@ class PostgresqlStorage:
         self._writers.refuse()
         self._readers.refuse()
         await asyncio.to_thread(self._close)
+
+    def _transact(self, engine: Engine, function: Callable[[Connection], T]) -> T:
+        return transact(
+            engine, function, patience_seconds=self._patience_seconds, closing=self._closing
+        )
 
     def _close(self) -> None:
         self._readers.join()
@@ -116,14 +114,19 @@ def postgresql_engine(url: URL) -> Engine:
 
 
 def transact(
-    engine: Engine, function: Callable[[Connection], T], *, closing: threading.Event | None = None
+    engine: Engine,
+    function: Callable[[Connection], T],
+    *,
+    patience_seconds: float = _PATIENCE_SECONDS,
+    closing: threading.Event | None = None,
 ) -> T:
     """Run a transaction until it is committed, or hopeless. Setting `closing` ends every wait.
 
-    Raises `StorageUnavailable` after ten seconds without a server, or too many collisions.
+    Raises `StorageUnavailable` when no server is found for `patience_seconds`, when the
+    transaction collided too often, or when the server lacks a resource.
     """
     closing = closing or threading.Event()
-    give_up_at = time.monotonic() + _PATIENCE_SECONDS
+    give_up_at = time.monotonic() + patience_seconds
     runs = 0
     while True:
         runs += 1
@@ -131,13 +134,11 @@ def transact(
             return _run_once(engine, function)
         except IntegrityError as error:
             raise constraint_violated(error) from error
-        except DBAPIError as error:
+        except OperationalError as error:
             if _collided(error):
                 hopeless = runs == _RUNS
-            elif _lost(error):
-                hopeless = time.monotonic() > give_up_at
             else:
-                raise
+                hopeless = not _lost(error) or time.monotonic() > give_up_at
             if hopeless or closing.wait(_pause(runs)):
                 raise _unavailable(error) from error
 
@@ -149,22 +150,19 @@ def _run_once(engine: Engine, function: Callable[[Connection], T]) -> T:
             result = function(conn)
             committing = True
         return result  # noqa: TRY300  the commit stands between
-    except DBAPIError as error:
+    except OperationalError as error:
         if committing and _lost(error):
             raise OutcomeUnknown from error
         raise
 
 
-def _collided(error: DBAPIError) -> bool:
+def _collided(error: OperationalError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _COLLISIONS
 
 
-def _lost(error: DBAPIError) -> bool:
-    """No connection, or it broke: nothing was committed, unless that was the commit."""
-    return error.connection_invalidated or (
-        isinstance(error, OperationalError)
-        and getattr(error.orig, "sqlstate", None) in {None, "53300", "57P03"}
-    )
+def _lost(error: OperationalError) -> bool:
+    """No connection came about (then no SQLSTATE is told), or it broke."""
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) is None
 
 
 def _pause(runs: int) -> float:
@@ -172,5 +170,5 @@ def _pause(runs: int) -> float:
     return random.uniform(0, longest)  # noqa: S311  (no secret: it parts those that collided)
 
 
-def _unavailable(error: DBAPIError) -> StorageUnavailable:
+def _unavailable(error: OperationalError) -> StorageUnavailable:
     return StorageUnavailable(f"The database cannot be used at the moment: {error.orig}")
