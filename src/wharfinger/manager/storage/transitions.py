@@ -4,8 +4,7 @@ The only way a status column changes after its row was inserted.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, insert, select, update
 
@@ -14,8 +13,7 @@ from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import transitions
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """One row of the log. `source` is none for a thing's first state."""
 
     source: str | None
@@ -23,17 +21,6 @@ class Transition:
     at: float
     reason: str
     by: str
-
-
-def history(conn: Connection, machine: TransitionTable[S], entity_id: str) -> list[Transition]:
-    """What happened to one thing, oldest first."""
-    log = transitions.c
-    rows = conn.execute(
-        select(log["from"], log.to, log.at, log.reason, log.by)
-        .where(log.entity == machine.name, log.entity_id == entity_id)
-        .order_by(log.id)
-    )
-    return [Transition(*row) for row in rows]
 
 
 def begin(
@@ -79,10 +66,8 @@ def move(
     return True
 
 
-def history(
-    conn: Connection, entity: str, entity_id: str
-) -> list[tuple[str | None, str, float, str, str]]:
-    """The log of one thing, oldest first: (from, to, at, reason, by)."""
+def history(conn: Connection, entity: str, entity_id: str) -> list[Transition]:
+    """The log of one thing, oldest first. `entity` is the name of its machine."""
     rows = conn.execute(
         select(
             transitions.c["from"],
@@ -94,7 +79,7 @@ def history(
         .where(transitions.c.entity == entity, transitions.c.entity_id == entity_id)
         .order_by(transitions.c.id)
     )
-    return [(source, target, at, reason, by) for source, target, at, reason, by in rows]
+    return [Transition(*row) for row in rows]
 
 
 def _log(

@@ -1,0 +1,418 @@
+"""Tasks in the database. Whatever a runner writes is conditional on the epoch of its run.
+
+A task is abandoned when it has not ended and no lease holds it. A named one may then be taken by
+any manager, which opens a new epoch; an ad hoc one has died with its manager.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, or_, select, tuple_, update
+
+from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
+from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.states import (
+    ATTEMPT_TRANSITIONS,
+    ITEM_TRANSITIONS,
+    TASK_TRANSITIONS,
+    TaskStatus,
+)
+from wharfinger.manager.background.port import ItemsOf, TaskResult, TaskView
+from wharfinger.manager.identifiers import new_id
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.tables import attempts, items, tasks, transitions
+from wharfinger.manager.storage.transitions import begin, move
+
+MANAGER_ENDED = TaskResult(
+    TaskStatus.FAILED,
+    "its manager ended",
+    Failure(FailureClass.INTERNAL, "its manager ended"),
+)
+
+_OPEN = tasks.c.status.in_((TaskStatus.PENDING, TaskStatus.RUNNING))
+_NAMED = tasks.c.function.is_not(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a task is. `current` of `total`, in the task's own unit."""
+
+    current: int
+    total: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A task that one runner holds for one epoch. `function` is none for an ad hoc task."""
+
+    task_id: str
+    name: str
+    function: str | None
+    arguments: Mapping[str, Any]
+    epoch: int
+    progress: Progress
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a renewal finds of a task that is still held."""
+
+    epoch: int
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A task with its items, and the epoch it was read in."""
+
+    view: TaskView
+    epoch: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has reached its end."""
+        return self.view.status in TASK_TRANSITIONS.terminal
+
+
+def insert_named(
+    conn: Connection,
+    *,
+    name: str,
+    function: str,
+    arguments: Mapping[str, Any],
+    owner_id: str,
+    unit: str,
+    total: int,
+) -> str:
+    """A new named task that nobody holds yet; its id."""
+    return _insert(
+        conn,
+        name=name,
+        function=function,
+        arguments=dict(arguments),
+        owner_id=owner_id,
+        unit=unit,
+        total=total,
+        epoch=0,
+    )
+
+
+def insert_ad_hoc(
+    conn: Connection, *, name: str, owner_id: str, runner: str, lease_seconds: float
+) -> Taken:
+    """A new ad hoc task, held from its beginning by the manager that has its coroutine."""
+    task_id = _insert(
+        conn,
+        name=name,
+        function=None,
+        arguments={},
+        owner_id=owner_id,
+        unit="items",
+        total=0,
+        epoch=1,
+        runner=runner,
+        lease_until=now(conn) + lease_seconds,
+    )
+    return Taken(task_id, name, None, {}, 1, Progress(0, 0), cancel_requested=False)
+
+
+def start_ad_hoc(conn: Connection, task_id: str, *, runner: str) -> bool:
+    """Its coroutine begins; False when the task has ended before."""
+    return _run(conn, task_id, runner=runner, started_at=now(conn))
+
+
+def take(conn: Connection, task_id: str, *, runner: str, lease_seconds: float) -> Taken | None:
+    """Hold an abandoned named task for a new epoch; None when it cannot be had."""
+    row = _locked(conn, task_id)
+    at = now(conn)
+    if row is None or row.function is None or row.ended_at is not None:
+        return None
+    if row.lease_until is not None and row.lease_until > at:
+        return None
+    epoch = row.epoch + 1
+    hold = {"runner": runner, "epoch": epoch, "lease_until": at + lease_seconds}
+    if row.status == TaskStatus.PENDING:
+        _run(conn, task_id, started_at=at, **hold)
+    else:
+        conn.execute(update(tasks).where(tasks.c.id == task_id).values(**hold))
+    return Taken(
+        task_id,
+        row.name,
+        row.function,
+        row.arguments,
+        epoch,
+        Progress(row.current, row.total, row.message),
+        row.cancel_requested,
+    )
+
+
+def renew(
+    conn: Connection, held: Collection[str], *, runner: str, lease_seconds: float
+) -> dict[str, Lease]:
+    """Prolong the leases of `held`; those that come back are still this runner's.
+
+    A lease that ran out unnoticed by others is as good as a new one.
+    """
+    mine = tasks.c.id.in_(held) & (tasks.c.runner == runner) & _OPEN
+    conn.execute(update(tasks).where(mine).values(lease_until=now(conn) + lease_seconds))
+    rows = conn.execute(select(tasks.c.id, tasks.c.epoch, tasks.c.cancel_requested).where(mine))
+    return {row.id: Lease(row.epoch, row.cancel_requested) for row in rows}
+
+
+def report(conn: Connection, task_id: str, epoch: int, progress: Progress) -> bool:
+    """Note how far a run is; False when it is no longer the run of this task."""
+    changed = conn.execute(
+        update(tasks)
+        .where(tasks.c.id == task_id, tasks.c.epoch == epoch, _OPEN)
+        .values(**_progress(progress))
+    )
+    return changed.rowcount == 1
+
+
+def finish(
+    conn: Connection,
+    task_id: str,
+    epoch: int,
+    result: TaskResult,
+    progress: Progress,
+    *,
+    runner: str,
+) -> bool:
+    """The end of a task by its run; False when it has ended before, or is another's by now."""
+    row = _locked(conn, task_id)
+    if row is None or row.epoch != epoch:
+        return False
+    return _end(conn, task_id, result, by=_manager(runner), **_progress(progress))
+
+
+def request_cancel(conn: Connection, task_id: str, *, by: str) -> TaskStatus:
+    """Ask for the end of a task; its status after that. What has not begun ends at once.
+
+    Raises `UnknownId`, and `Conflict` for a task that ended otherwise than by being cancelled.
+    """
+    row = _locked(conn, task_id)
+    if row is None:
+        raise _unknown(task_id)
+    status = TaskStatus(row.status)
+    if status in TASK_TRANSITIONS.terminal - {TaskStatus.CANCELLED}:
+        raise Conflict(f"task {task_id} has ended: {status}", status=status.value)
+    if status is TaskStatus.PENDING:
+        end = TaskResult(TaskStatus.CANCELLED, "cancelled before it began")
+        _end(conn, task_id, end, by=by, cancel_requested=True)
+        return TaskStatus.CANCELLED
+    conn.execute(update(tasks).where(tasks.c.id == task_id).values(cancel_requested=True))
+    return status
+
+
+def abandoned(conn: Connection, *, alive: Collection[str]) -> list[tuple[str, str | None]]:
+    """Id and function of the tasks that nobody holds, oldest first, but for those `alive` here."""
+    rows = conn.execute(
+        select(tasks.c.id, tasks.c.function)
+        .where(_OPEN, _unheld(conn), tasks.c.id.not_in(alive))
+        .order_by(tasks.c.created_at, tasks.c.id)
+    )
+    return [(row.id, row.function) for row in rows]
+
+
+def end_abandoned(conn: Connection, task_id: str, *, runner: str) -> bool:
+    """The end of an ad hoc task whose manager is dead; False when it is not so."""
+    open_and_unheld = select(tasks.c.id).where(tasks.c.id == task_id, ~_NAMED, _OPEN, _unheld(conn))
+    if conn.execute(open_and_unheld.with_for_update()).scalar_one_or_none() is None:
+        return False
+    return _end(conn, task_id, MANAGER_ENDED, by=_manager(runner))
+
+
+def void_leases(conn: Connection, *, runner: str) -> None:
+    """All other runners are dead: their tasks are abandoned."""
+    others = or_(tasks.c.runner.is_(None), tasks.c.runner != runner)
+    conn.execute(update(tasks).where(_OPEN, others).values(runner=None, lease_until=None))
+
+
+def leave(conn: Connection, *, runner: str) -> tuple[list[str], list[str]]:
+    """A runner stops by plan. Named tasks are abandoned at once, ad hoc ones end; their ids."""
+    mine = (tasks.c.runner == runner) & _OPEN
+    named = list(conn.execute(select(tasks.c.id).where(mine, _NAMED)).scalars())
+    conn.execute(update(tasks).where(mine, _NAMED).values(runner=None, lease_until=None))
+    ad_hoc = list(conn.execute(select(tasks.c.id).where(mine, ~_NAMED)).scalars())
+    return named, [
+        task_id for task_id in ad_hoc if _end(conn, task_id, MANAGER_ENDED, by=_manager(runner))
+    ]
+
+
+def show(conn: Connection, task_id: str, items_of: Mapping[str, ItemsOf]) -> Reading:
+    """One task with its items, as its function's `ItemsOf` reads them. Raises `UnknownId`."""
+    row = conn.execute(select(tasks).where(tasks.c.id == task_id)).one_or_none()
+    if row is None:
+        raise _unknown(task_id)
+    read = items_of.get(row.function)
+    return Reading(_view(row, read(conn, task_id) if read else ()), row.epoch)
+
+
+def require(conn: Connection, task_id: str) -> None:
+    """Raise `UnknownId` unless there is such a task."""
+    if conn.execute(select(tasks.c.id).where(tasks.c.id == task_id)).one_or_none() is None:
+        raise _unknown(task_id)
+
+
+def page(
+    conn: Connection,
+    *,
+    owner_id: str | None,
+    statuses: Collection[TaskStatus],
+    after: str | None,
+    limit: int,
+) -> list[TaskView]:
+    """Up to `limit` tasks, newest first, without their items.
+
+    `owner_id` None means everybody's, no `statuses` any. `after` is the id of the task the page
+    follows; raises `InvalidRequest` when that is gone.
+    """
+    query = select(tasks).order_by(tasks.c.created_at.desc(), tasks.c.id.desc()).limit(limit)
+    if owner_id is not None:
+        query = query.where(tasks.c.owner_id == owner_id)
+    if statuses:
+        query = query.where(tasks.c.status.in_(statuses))
+    if after is not None:
+        place = select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
+        last = conn.execute(place).one_or_none()
+        if last is None:
+            raise InvalidRequest(f"the task {after!r} that the page is to follow is gone")
+        query = query.where(tuple_(tasks.c.created_at, tasks.c.id) < tuple(last))
+    return [_view(row, ()) for row in conn.execute(query)]
+
+
+def remove_ended(conn: Connection, *, older_than: float, limit: int) -> int:
+    """Remove up to `limit` tasks that ended more than `older_than` seconds ago, and all of theirs.
+
+    Items and attempts go with their task by cascade, their rows of the transition log here.
+    """
+    old = list(
+        conn.execute(
+            select(tasks.c.id)
+            .where(tasks.c.ended_at < now(conn) - older_than)
+            .order_by(tasks.c.ended_at)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        ).scalars()
+    )
+    theirs = select(items.c.id).where(items.c.task_id.in_(old))
+    for machine, ids in (
+        (ATTEMPT_TRANSITIONS, select(attempts.c.id).where(attempts.c.item_id.in_(theirs))),
+        (ITEM_TRANSITIONS, theirs),
+        (TASK_TRANSITIONS, old),
+    ):
+        conn.execute(
+            delete(transitions).where(
+                transitions.c.entity == machine.name, transitions.c.entity_id.in_(ids)
+            )
+        )
+    conn.execute(delete(tasks).where(tasks.c.id.in_(old)))
+    return len(old)
+
+
+def _insert(conn: Connection, **values: Any) -> str:
+    task_id = new_id()
+    conn.execute(
+        insert(tasks).values(
+            id=task_id,
+            status=TaskStatus.PENDING,
+            cancel_requested=False,
+            current=0,
+            message="",
+            created_at=now(conn),
+            **values,
+        )
+    )
+    begin(conn, TASK_TRANSITIONS, task_id, reason="asked for", by=values["owner_id"])
+    return task_id
+
+
+def _run(conn: Connection, task_id: str, *, runner: str, **values: Any) -> bool:
+    return move(
+        conn,
+        tasks,
+        TASK_TRANSITIONS,
+        task_id,
+        (TaskStatus.PENDING,),
+        TaskStatus.RUNNING,
+        reason=TASK_TRANSITIONS.edges[TaskStatus.PENDING][TaskStatus.RUNNING],
+        by=_manager(runner),
+        runner=runner,
+        **values,
+    )
+
+
+def _end(conn: Connection, task_id: str, result: TaskResult, *, by: str, **values: Any) -> bool:
+    failure = result.failure
+    message = result.message or (failure.message if failure else "")
+    if message:
+        values["message"] = _text(message)
+    return move(
+        conn,
+        tasks,
+        TASK_TRANSITIONS,
+        task_id,
+        TASK_TRANSITIONS.sources(result.status),
+        result.status,
+        reason=_text(message) or result.status.value,
+        by=by,
+        failure=failure.to_json() if failure else None,
+        ended_at=now(conn),
+        runner=None,
+        lease_until=None,
+        **values,
+    )
+
+
+def _locked(conn: Connection, task_id: str) -> Row[Any] | None:
+    return conn.execute(select(tasks).where(tasks.c.id == task_id).with_for_update()).one_or_none()
+
+
+def _unheld(conn: Connection) -> ColumnElement[bool]:
+    return or_(tasks.c.lease_until.is_(None), tasks.c.lease_until <= now(conn))
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "current": progress.current,
+        "total": progress.total,
+        "message": _text(progress.message),
+    }
+
+
+def _text(text: str) -> str:
+    """PostgreSQL keeps no NUL in a text, and raw texts of others may hold one."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _manager(runner: str) -> str:
+    return f"manager {runner}"
+
+
+def _unknown(task_id: str) -> UnknownId:
+    return UnknownId(f"there is no task {task_id}", id=task_id)
+
+
+def _view(row: Row[Any], its_items: Sequence[Mapping[str, Any]]) -> TaskView:
+    failure = row.failure and Failure(
+        FailureClass(row.failure["class"]), row.failure["message"], row.failure["detail"]
+    )
+    return TaskView(
+        id=row.id,
+        name=row.name,
+        owner_id=row.owner_id,
+        status=TaskStatus(row.status),
+        cancel_requested=row.cancel_requested,
+        current=row.current,
+        total=row.total,
+        unit=row.unit,
+        message=row.message,
+        failure=failure,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        items=its_items,
+    )
