@@ -29,25 +29,29 @@ class Access:
         """A new user; raises `InvalidRequest` or `Conflict`."""
         return await self._storage.write(users.add_user, name, role)
 
-    async def remove_user(self, name: str) -> None:
+    async def user_id(self, name: str) -> str | None:
+        """The id of the user named so, if there is one."""
+        return await self._storage.read(users.user_id, name)
+
+    async def remove_user(self, name: str) -> UserView:
         """Remove a user and their tokens; raises `UnknownId` or `Conflict`."""
-        await self._storage.write(users.remove_user, name)
+        return await self._storage.write(users.remove_user, name)
 
     async def tokens(self, *, user_id: str | None) -> list[TokenView]:
         """The tokens of one user, or all for None."""
         return await self._storage.read(tokens.list_tokens, user_id=user_id)
 
-    async def token_owner(self, token_id: str) -> str:
-        """The id of a token's user; raises `UnknownId`."""
-        return await self._storage.read(tokens.token_owner, token_id)
+    async def token(self, token_id: str) -> TokenView:
+        """One token; raises `UnknownId`."""
+        return await self._storage.read(tokens.show_token, token_id)
 
     async def create_token(self, user: str, label: str) -> IssuedToken:
         """A new token of the user named so; raises `UnknownId` or `InvalidRequest`."""
         return await self._storage.write(tokens.create_token, user, label)
 
-    async def revoke_token(self, token_id: str) -> None:
+    async def revoke_token(self, token_id: str) -> TokenView:
         """Make a token worthless; raises `UnknownId`."""
-        await self._storage.write(tokens.revoke_token, token_id)
+        return await self._storage.write(tokens.revoke_token, token_id)
 
     async def create_join_token(self, label: str) -> IssuedToken:
         """A new token that agents may join with."""

@@ -42,6 +42,15 @@ class TokenView:
     created_at: float
 
 
+_VIEWS: Final = select(
+    tokens.c.id,
+    tokens.c.user_id,
+    users.c.name,
+    tokens.c.label,
+    tokens.c.created_at,
+).join(users, tokens.c.user_id == users.c.id)
+
+
 def authenticate(conn: Connection, bearer: str | None) -> Principal:
     """Whose token this is; raises `Unauthenticated` saying what is missing."""
     if not bearer:
@@ -82,30 +91,25 @@ def create_token(conn: Connection, user: str, label: str) -> IssuedToken:
 
 def list_tokens(conn: Connection, *, user_id: str | None = None) -> list[TokenView]:
     """The tokens of one user, or all for None; oldest first."""
-    query = (
-        select(tokens.c.id, users.c.id, users.c.name, tokens.c.label, tokens.c.created_at)
-        .join(users, tokens.c.user_id == users.c.id)
-        .order_by(tokens.c.created_at, tokens.c.id)
-    )
+    query = _VIEWS.order_by(tokens.c.created_at, tokens.c.id)
     if user_id is not None:
-        query = query.where(users.c.id == user_id)
+        query = query.where(tokens.c.user_id == user_id)
     return [TokenView(*row) for row in conn.execute(query)]
 
 
-def token_owner(conn: Connection, token_id: str) -> str:
-    """The id of its user; raises `UnknownId`."""
-    owner_id = conn.execute(
-        select(tokens.c.user_id).where(tokens.c.id == token_id)
-    ).scalar_one_or_none()
-    if owner_id is None:
+def show_token(conn: Connection, token_id: str) -> TokenView:
+    """One token; raises `UnknownId`."""
+    row = conn.execute(_VIEWS.where(tokens.c.id == token_id)).one_or_none()
+    if row is None:
         raise UnknownId(f"There is no token {token_id!r}", id=token_id)
-    return str(owner_id)
+    return TokenView(*row)
 
 
-def revoke_token(conn: Connection, token_id: str) -> None:
+def revoke_token(conn: Connection, token_id: str) -> TokenView:
     """Make it worthless from now on; raises `UnknownId`."""
-    if conn.execute(delete(tokens).where(tokens.c.id == token_id)).rowcount == 0:
-        raise UnknownId(f"There is no token {token_id!r}", id=token_id)
+    view = show_token(conn, token_id)
+    conn.execute(delete(tokens).where(tokens.c.id == token_id))
+    return view
 
 
 def create_join_token(conn: Connection, label: str) -> IssuedToken:

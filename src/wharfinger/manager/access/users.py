@@ -52,17 +52,19 @@ def list_users(conn: Connection) -> list[UserView]:
     return [_user(row) for row in conn.execute(select(users).order_by(users.c.name))]
 
 
-def remove_user(conn: Connection, name: str) -> None:
+def remove_user(conn: Connection, name: str) -> UserView:
     """Remove a user and their tokens; raises `UnknownId`, or `Conflict` for the last superadmin."""
     # locked, so that two removals at once cannot each leave the other as the last
     superadmins = conn.scalars(
         select(users.c.name).where(users.c.role == Role.SUPERADMIN.value).with_for_update()
     ).all()
-    if _find(conn, name) is None:
+    user = _find(conn, name)
+    if user is None:
         raise UnknownId(f"There is no user {name!r}", id=name)
     if list(superadmins) == [name]:
         raise Conflict(f"{name!r} is the last superadmin: make another one first", name=name)
-    conn.execute(delete(users).where(users.c.name == name))
+    conn.execute(delete(users).where(users.c.id == user.id))
+    return user
 
 
 def ensure_superadmin(conn: Connection, name: str) -> IssuedToken | None:
@@ -72,6 +74,12 @@ def ensure_superadmin(conn: Connection, name: str) -> IssuedToken | None:
         return None
     add_user(conn, name, Role.SUPERADMIN)
     return create_token(conn, name, "first superadmin")
+
+
+def user_id(conn: Connection, name: str) -> str | None:
+    """The id of the user named so, if there is one."""
+    user = _find(conn, name)
+    return None if user is None else user.id
 
 
 def user_names(conn: Connection) -> dict[str, str]:

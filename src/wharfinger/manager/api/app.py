@@ -1,0 +1,33 @@
+"""The application: routes, and the middleware around them."""
+
+from fastapi import FastAPI
+
+from wharfinger import __version__
+from wharfinger.manager.api import errors, health, ingest, metrics, stream
+from wharfinger.manager.api.graphql import endpoint
+from wharfinger.manager.api.guard import Guard
+from wharfinger.manager.api.metrics import Metrics, RequestMetrics
+from wharfinger.manager.api.request_id import RequestIds
+from wharfinger.manager.api.services import Services
+
+
+def create_app(services: Services) -> FastAPI:
+    """The API over these services. Others add collectors to `app.state.metrics`."""
+    app = FastAPI(
+        title="Wharfinger",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    app.state.metrics = Metrics()
+    for part in (health, metrics, endpoint, stream, ingest):
+        app.include_router(part.router)
+    errors.install(app)
+    # the last one added is the outermost
+    app.add_middleware(Guard, access=services.access, routes=app.routes)
+    app.add_middleware(RequestMetrics, metrics=app.state.metrics)
+    app.add_middleware(RequestIds)
+    return app

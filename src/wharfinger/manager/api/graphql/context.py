@@ -1,0 +1,40 @@
+"""What resolvers are given with each request."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import strawberry
+
+from wharfinger.manager.access.permissions import Ownership
+from wharfinger.manager.access.principal import Principal
+from wharfinger.manager.api.services import Services
+
+
+@dataclass(slots=True)
+class Context:
+    """One request. `by` is how the transition log names its user."""
+
+    services: Services
+    principal: Principal
+    request_id: str
+    ownership: dict[str, Ownership] = field(default_factory=dict)
+    names: dict[str, str] | None = None
+
+    @property
+    def by(self) -> str:
+        """How the transition log names the user."""
+        return f"user {self.principal.name}"
+
+    async def owner_name(self, user_id: str) -> str:
+        """The user's name, or the id of one who is gone. Names are read once per request."""
+        if self.names is None:
+            self.names = await self.services.access.user_names()
+        return self.names.get(user_id, user_id)
+
+
+Info: TypeAlias = strawberry.Info[Context, None]
+
+
+def owning(info: Info) -> Ownership:
+    """What the user owns, asked by this root field."""
+    return info.context.ownership[str(info.path.key)]

@@ -1,0 +1,98 @@
+"""What root fields answer where more than one thing can come of them."""
+
+from typing import Annotated
+
+import strawberry
+
+from wharfinger.manager.api.graphql.failures import (
+    Conflict,
+    Forbidden,
+    ImageNotFound,
+    InvalidReference,
+    InvalidRequest,
+    NoAgents,
+    Refused,
+    RegistryAccessDenied,
+    RegistryUnreachable,
+    UnknownId,
+    UnknownRegistry,
+    UnknownSelector,
+)
+from wharfinger.manager.api.graphql.types import (
+    Agent,
+    BackgroundTaskStarted,
+    JoinTokenCreated,
+    Registry,
+    Task,
+    Token,
+    TokenCreated,
+    User,
+)
+
+AgentResult = Annotated[Agent | UnknownId | Forbidden, strawberry.union("AgentResult")]
+AgentChangeResult = Annotated[
+    Agent | UnknownId | Forbidden | Conflict, strawberry.union("AgentChangeResult")
+]
+TaskResult = Annotated[Task | UnknownId | Forbidden, strawberry.union("TaskResult")]
+CancelTaskResult = Annotated[
+    Task | UnknownId | Forbidden | Conflict, strawberry.union("CancelTaskResult")
+]
+PreloadImageResult = Annotated[
+    BackgroundTaskStarted
+    | UnknownSelector
+    | NoAgents
+    | UnknownRegistry
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused
+    | Forbidden
+    | Conflict
+    | InvalidRequest,
+    strawberry.union("PreloadImageResult"),
+]
+UnloadImageResult = Annotated[
+    BackgroundTaskStarted
+    | UnknownSelector
+    | NoAgents
+    | UnknownRegistry
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused
+    | Forbidden
+    | Conflict
+    | InvalidRequest,
+    strawberry.union("UnloadImageResult"),
+]
+AddRegistryResult = Annotated[
+    Registry
+    | Forbidden
+    | Conflict
+    | InvalidRequest
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused,
+    strawberry.union("AddRegistryResult"),
+]
+RemoveRegistryResult = Annotated[
+    Registry | UnknownRegistry | UnknownId | Forbidden | Conflict,
+    strawberry.union("RemoveRegistryResult"),
+]
+CreateJoinTokenResult = Annotated[
+    JoinTokenCreated | Forbidden | InvalidRequest, strawberry.union("CreateJoinTokenResult")
+]
+AddUserResult = Annotated[
+    User | Forbidden | Conflict | InvalidRequest, strawberry.union("AddUserResult")
+]
+RemoveUserResult = Annotated[
+    User | UnknownId | Forbidden | Conflict, strawberry.union("RemoveUserResult")
+]
+CreateTokenResult = Annotated[
+    TokenCreated | UnknownId | Forbidden | InvalidRequest, strawberry.union("CreateTokenResult")
+]
+RevokeTokenResult = Annotated[Token | UnknownId | Forbidden, strawberry.union("RevokeTokenResult")]

@@ -1,0 +1,358 @@
+"""The things of the schema, each made from the view it shows."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+import strawberry
+from strawberry.scalars import JSON
+
+from wharfinger.contracts.ingest import EngineFacts
+from wharfinger.manager.access.principal import Principal
+from wharfinger.manager.access.tokens import TokenView
+from wharfinger.manager.access.users import UserView
+from wharfinger.manager.api.graphql.context import Info
+from wharfinger.manager.api.graphql.scalars import BigInt, big, json, maybe_moment, moment
+from wharfinger.manager.api.services import RegistryView
+from wharfinger.manager.background.port import TaskView
+from wharfinger.manager.fleet.views import AgentImageView, AgentView, TransitionView
+from wharfinger.manager.images.listing import ImageView
+
+
+@strawberry.type(description="Who you are")
+class Viewer:
+    """The user whose token came with the request."""
+
+    id: strawberry.ID
+    name: str
+    role: str
+
+    @classmethod
+    def of(cls, principal: Principal) -> Self:
+        """From the principal."""
+        return cls(
+            id=strawberry.ID(principal.user_id), name=principal.name, role=principal.role.value
+        )
+
+
+@strawberry.type(description="One step in the life of a thing")
+class Transition:
+    """One row of the transition log."""
+
+    from_: str | None = strawberry.field(name="from")
+    to: str
+    at: datetime
+    reason: str
+    by: str
+
+    @classmethod
+    def of(cls, view: TransitionView) -> Self:
+        """From the view."""
+        return cls(
+            from_=view.source, to=view.target, at=moment(view.at), reason=view.reason, by=view.by
+        )
+
+
+@strawberry.type(description="The container engine beside an agent")
+class Engine:
+    """All texts are empty while it has never answered."""
+
+    kind: str
+    version: str
+    store: str
+    problem: str = strawberry.field(description="Why it does not answer; empty while it does")
+
+    @classmethod
+    def of(cls, facts: EngineFacts) -> Self:
+        """From what the agent said last."""
+        return cls(kind=facts.kind, version=facts.version, store=facts.store, problem=facts.problem)
+
+
+@strawberry.type(description="An image on an agent under one reference")
+class AgentImage:
+    """`size` is in bytes as the engine counts."""
+
+    reference: str
+    root_digest: str | None
+    image_id: str
+    size: BigInt
+
+    @classmethod
+    def of(cls, view: AgentImageView) -> Self:
+        """From the view."""
+        return cls(
+            reference=view.reference,
+            root_digest=view.root_digest,
+            image_id=view.image_id,
+            size=big(view.size),
+        )
+
+
+@strawberry.type(description="The process beside one container engine")
+class Agent:
+    """`images` and `transitions` are read when asked for."""
+
+    id: strawberry.ID
+    scaling_group: str
+    status: str
+    cordoned: bool
+    os: str
+    architecture: str
+    variant: str
+    version: str
+    engine: Engine
+    slots: JSON
+    heard_seconds_ago: float
+
+    @classmethod
+    def of(cls, view: AgentView) -> Self:
+        """From the view."""
+        return cls(
+            id=strawberry.ID(view.id),
+            scaling_group=view.scaling_group,
+            status=view.status.value,
+            cordoned=view.cordoned,
+            os=view.os,
+            architecture=view.architecture,
+            variant=view.variant,
+            version=view.version,
+            engine=Engine.of(view.engine),
+            slots=json(dict(view.slots)),
+            heard_seconds_ago=view.heard_seconds_ago,
+        )
+
+    @strawberry.field
+    async def images(self, info: Info) -> list[AgentImage]:
+        """What its engine holds."""
+        views = await info.context.services.fleet.agent_images(self.id)
+        return [AgentImage.of(view) for view in views]
+
+    @strawberry.field
+    async def transitions(self, info: Info) -> list[Transition]:
+        """Its states so far, oldest first."""
+        views = await info.context.services.fleet.transitions(self.id)
+        return [Transition.of(view) for view in views]
+
+
+@strawberry.type(description="Where an image is")
+class ImageAgent:
+    """One agent that has to do with it."""
+
+    agent_id: strawberry.ID
+    status: str = strawberry.field(description="present, pulling or removing")
+
+
+@strawberry.type(description="An image known to the cluster")
+class Image:
+    """One reference at one root digest. `size` is in bytes."""
+
+    reference: str
+    root_digest: str | None
+    size: BigInt
+    agents: list[ImageAgent]
+
+    @classmethod
+    def of(cls, view: ImageView) -> Self:
+        """From the view."""
+        return cls(
+            reference=view.reference,
+            root_digest=view.root_digest,
+            size=big(view.size),
+            agents=[
+                ImageAgent(agent_id=strawberry.ID(agent_id), status=status)
+                for agent_id, status in view.agents
+            ],
+        )
+
+
+@strawberry.type(description="Why a task or a part of it failed")
+class FailureReport:
+    """`class` is one of the failure classes; `detail` the raw text it came with."""
+
+    class_: str = strawberry.field(name="class")
+    message: str
+    detail: JSON
+
+    @classmethod
+    def of(cls, failure: Mapping[str, Any] | None) -> Self | None:
+        """From its JSON."""
+        if failure is None:
+            return None
+        return cls(
+            class_=failure["class"], message=failure["message"], detail=json(failure["detail"])
+        )
+
+
+@strawberry.type(description="How far a task is, in its unit")
+class Progress:
+    """`current` of `total`."""
+
+    current: BigInt
+    total: BigInt
+    unit: str
+
+
+@strawberry.type(description="One agent and one image of a preload or an unload")
+class TaskItem:
+    """Bytes are of the manifest's layers."""
+
+    agent_id: str
+    reference: str
+    root_digest: str | None
+    status: str
+    phase: str
+    attempts: int
+    failure: FailureReport | None
+    bytes_done: BigInt
+    bytes_total: BigInt
+    bytes_per_second: float | None
+    eta_seconds: float | None
+    kept_by: list[str]
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> Self:
+        """From its JSON."""
+        return cls(
+            agent_id=item["agentId"],
+            reference=item["reference"],
+            root_digest=item["rootDigest"],
+            status=item["status"],
+            phase=item["phase"],
+            attempts=item["attempts"],
+            failure=FailureReport.of(item["failure"]),
+            bytes_done=big(item["bytesDone"]),
+            bytes_total=big(item["bytesTotal"]),
+            bytes_per_second=item["bytesPerSecond"],
+            eta_seconds=item["etaSeconds"],
+            kept_by=list(item["keptBy"]),
+        )
+
+
+@strawberry.type(description="Work that outlives the request that started it")
+class Task:
+    """`items`, `owner` and `transitions` are read when asked for."""
+
+    id: strawberry.ID
+    name: str
+    status: str
+    cancel_requested: bool
+    progress: Progress
+    message: str
+    failure: FailureReport | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    view: strawberry.Private[TaskView]
+    whole: strawberry.Private[bool]
+
+    @classmethod
+    def of(cls, view: TaskView, *, whole: bool) -> Self:
+        """From the view. Those of a list are not `whole`: they come without their items."""
+        return cls(
+            id=strawberry.ID(view.id),
+            name=view.name,
+            status=view.status.value,
+            cancel_requested=view.cancel_requested,
+            progress=Progress(current=big(view.current), total=big(view.total), unit=view.unit),
+            message=view.message,
+            failure=FailureReport.of(view.failure.to_json() if view.failure else None),
+            created_at=moment(view.created_at),
+            started_at=maybe_moment(view.started_at),
+            ended_at=maybe_moment(view.ended_at),
+            view=view,
+            whole=whole,
+        )
+
+    @strawberry.field
+    async def owner(self, info: Info) -> str:
+        """The name of the user who started it."""
+        return await info.context.owner_name(self.view.owner_id)
+
+    @strawberry.field
+    async def items(self, info: Info) -> list[TaskItem]:
+        """Its parts."""
+        view = self.view if self.whole else await info.context.services.tasks.show(self.id)
+        return [TaskItem.of(item) for item in view.items]
+
+    @strawberry.field
+    async def transitions(self, info: Info) -> list[Transition]:
+        """Its states so far, oldest first."""
+        views = await info.context.services.tasks.transitions(self.id)
+        return [Transition.of(view) for view in views]
+
+
+@strawberry.type(description="A registry that images may come from")
+class Registry:
+    """Its password is never shown."""
+
+    host: str
+    url: str
+    username: str | None
+
+    @classmethod
+    def of(cls, view: RegistryView) -> Self:
+        """From the view."""
+        return cls(host=view.host, url=view.url, username=view.username)
+
+
+@strawberry.type(description="Somebody who may have tokens")
+class User:
+    """A user."""
+
+    id: strawberry.ID
+    name: str
+    role: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, view: UserView) -> Self:
+        """From the view."""
+        return cls(
+            id=strawberry.ID(view.id),
+            name=view.name,
+            role=view.role.value,
+            created_at=moment(view.created_at),
+        )
+
+
+@strawberry.type(description="A user's token, without its secret")
+class Token:
+    """`user` is the user's name."""
+
+    id: strawberry.ID
+    user: str
+    label: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, view: TokenView) -> Self:
+        """From the view."""
+        return cls(
+            id=strawberry.ID(view.id),
+            user=view.user,
+            label=view.label,
+            created_at=moment(view.created_at),
+        )
+
+
+@strawberry.type(description="A new token of a user; it is not shown again")
+class TokenCreated:
+    """`token` is the secret."""
+
+    id: strawberry.ID
+    token: str
+
+
+@strawberry.type(description="A new token that agents may join with; it is not shown again")
+class JoinTokenCreated:
+    """`token` is the secret."""
+
+    id: strawberry.ID
+    token: str
+
+
+@strawberry.type(description="The task that was started")
+class BackgroundTaskStarted:
+    """Watch it at `/background-tasks?task_id=…`."""
+
+    task_id: strawberry.ID

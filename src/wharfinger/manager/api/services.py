@@ -1,0 +1,153 @@
+"""What the interfaces call. Small protocols: the parts behind them know nothing of HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wharfinger.contracts.ingest import (
+    Acknowledgement,
+    Registered,
+    Registration,
+    Report,
+)
+from wharfinger.domain.states import TaskStatus
+from wharfinger.manager.access.service import Access
+from wharfinger.manager.background.port import TaskEvent, TaskView
+from wharfinger.manager.fleet.views import AgentImageView, AgentView, TransitionView
+from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.storage.port import Storage
+
+
+class Fleet(Protocol):
+    """Agents. Methods about one raise `UnknownId`."""
+
+    async def agents(self) -> Sequence[AgentView]:
+        """All but the retired, by id."""
+
+    async def agent(self, agent_id: str) -> AgentView:
+        """One agent."""
+
+    async def agent_images(self, agent_id: str) -> Sequence[AgentImageView]:
+        """What its engine holds."""
+
+    async def transitions(self, agent_id: str) -> Sequence[TransitionView]:
+        """Its states so far, oldest first."""
+
+    async def cordon(self, agent_id: str, *, by: str) -> AgentView:
+        """Close it to new sessions."""
+
+    async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
+        """Open it to new sessions."""
+
+    async def retire(self, agent_id: str, *, by: str) -> AgentView:
+        """Remove it."""
+
+    async def register(self, said: Registration, bearer: str, /) -> Registered:
+        """Raises `Unauthenticated` unless the bearer may register this agent."""
+
+    async def report(self, said: Report, bearer: str, /) -> Acknowledgement:
+        """Raises `Unauthenticated`, or `StaleIncarnation` when a newer process registered."""
+
+
+class Images(Protocol):
+    """Preload, unload, and what is where."""
+
+    async def preload(
+        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+    ) -> str:
+        """Start to bring images to agents; the id of the task. Refuses by the tree of errors."""
+
+    async def unload(
+        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+    ) -> str:
+        """Start to take images away; the id of the task. Refuses by the tree of errors."""
+
+    async def list(
+        self, *, reference: str | None, agent_id: str | None, after: str | None, limit: int
+    ) -> Sequence[ImageView]:
+        """What is where, sorted by `key`; `after` is the key of the last one seen."""
+
+
+class Tasks(Protocol):
+    """Background tasks. Methods about one raise `UnknownId`."""
+
+    async def list(
+        self,
+        *,
+        owner_id: str | None,
+        statuses: Collection[TaskStatus],
+        after: str | None,
+        limit: int,
+    ) -> Sequence[TaskView]:
+        """Newest first; `after` is the id of the last one seen."""
+
+    async def show(self, task_id: str) -> TaskView:
+        """One task with its items."""
+
+    async def transitions(self, task_id: str) -> Sequence[TransitionView]:
+        """Its states so far, oldest first."""
+
+    async def cancel(self, task_id: str, *, by: str) -> TaskView:
+        """Ask for its end; raises `Conflict` when it has ended otherwise."""
+
+    def watch(
+        self, task_id: str, *, last_event_id: str | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[TaskEvent]]:
+        """Raises `UnknownId` when entered."""
+
+
+class RegistryView(Protocol):
+    """A registry. Its password is nobody's to read."""
+
+    @property
+    def host(self) -> str:
+        """`host[:port]`, as references name it."""
+
+    @property
+    def url(self) -> str:
+        """Where it is asked."""
+
+    @property
+    def username(self) -> str | None:
+        """Who we are there, if anybody."""
+
+
+class Registries(Protocol):
+    """The registries known here."""
+
+    async def add(self, url: str, username: str | None, password: str | None) -> RegistryView:
+        """Make it known, or change what is known of it."""
+
+    async def list(self) -> Sequence[RegistryView]:
+        """All, by host."""
+
+    async def remove(self, host: str) -> RegistryView:
+        """Forget it; raises `UnknownRegistry`."""
+
+
+class RunningLoop(Protocol):
+    """A loop of the manager, as readiness looks at it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All the API is built on. `drain` is set when the server is about to stop."""
+
+    storage: Storage
+    access: Access
+    fleet: Fleet
+    images: Images
+    tasks: Tasks
+    registries: Registries
+    loops: Sequence[RunningLoop] = ()
+    drain: asyncio.Event = field(default_factory=asyncio.Event)
