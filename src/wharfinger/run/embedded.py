@@ -112,7 +112,7 @@ async def _run(agent: Agent) -> None:
     try:
         await agent.run()
     except WharfingerError as error:
-        log.error("agent ended", agent=agent.id, error=error.to_json())
+        log.warning("agent ended", agent=agent.id, error=error.to_json())
 
 
 @contextmanager
