@@ -25,15 +25,15 @@ LONGEST_LABEL: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token. `secret` is what the holder sends; it cannot be read again."""
+    """A new token. `token` is what the holder sends; it cannot be read again."""
 
     id: str
-    secret: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """A user's token, without its secret. `user` is the name of its user."""
+    """A user's token, without what is sent. `user` is the name of its user."""
 
     id: str
     user_id: str
@@ -81,7 +81,7 @@ def create_token(conn: Connection, user: str, label: str) -> IssuedToken:
         insert(tokens).values(
             id=issued.id,
             user_id=user_id,
-            sha256=digest(issued.secret),
+            sha256=digest(issued.token),
             label=_checked(label),
             created_at=now(conn),
         )
@@ -118,7 +118,7 @@ def create_join_token(conn: Connection, label: str) -> IssuedToken:
     conn.execute(
         insert(join_tokens).values(
             id=issued.id,
-            sha256=digest(issued.secret),
+            sha256=digest(issued.token),
             label=_checked(label),
             created_at=now(conn),
         )
@@ -132,9 +132,9 @@ def join_token_valid(conn: Connection, token: str) -> bool:
     return found.first() is not None
 
 
-def digest(secret: str) -> str:
+def digest(token: str) -> str:
     """What is stored of a token. It is random and long, so a plain hash hides it."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _checked(label: str) -> str:

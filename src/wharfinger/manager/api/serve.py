@@ -98,6 +98,8 @@ class ApiServer:
 
     async def serve(self) -> None:
         """Serve until `stop`; connections that outlast the grace are cut."""
+        if self._server.should_exit:
+            return
         self._serving = True
         try:
             await self._server.serve(sockets=self._sockets)

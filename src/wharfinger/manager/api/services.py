@@ -15,9 +15,33 @@ from wharfinger.contracts.ingest import (
 from wharfinger.domain.states import TaskStatus
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.background.port import TaskEvent, TaskView
-from wharfinger.manager.fleet.views import AgentImageView, AgentView, TransitionView
+from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
 from wharfinger.manager.storage.port import Storage
+
+
+class TransitionView(Protocol):
+    """One row of the transition log."""
+
+    @property
+    def source(self) -> str | None:
+        """None for a thing's first state."""
+
+    @property
+    def target(self) -> str:
+        """The state after it."""
+
+    @property
+    def at(self) -> float:
+        """When, in seconds since the epoch."""
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+
+    @property
+    def by(self) -> str:
+        """Who did it."""
 
 
 class Fleet(Protocol):

@@ -96,7 +96,7 @@ class Mutation:
     async def create_join_token(self, info: Info, label: str) -> CreateJoinTokenResult:
         """A token that agents may join with."""
         issued = await info.context.services.access.create_join_token(label)
-        return JoinTokenCreated(id=strawberry.ID(issued.id), token=issued.secret)
+        return JoinTokenCreated(id=strawberry.ID(issued.id), token=issued.token)
 
     @strawberry.mutation
     async def add_user(self, info: Info, name: str, role: str = "user") -> AddUserResult:
@@ -115,7 +115,7 @@ class Mutation:
         # a name that does not exist is no more told to others than one that does
         owning(info).require(await access.user_id(user) or "", f"The account {user!r}")
         issued = await access.create_token(user, label)
-        return TokenCreated(id=strawberry.ID(issued.id), token=issued.secret)
+        return TokenCreated(id=strawberry.ID(issued.id), token=issued.token)
 
     @strawberry.mutation
     async def revoke_token(self, info: Info, id: strawberry.ID) -> RevokeTokenResult:  # noqa: A002

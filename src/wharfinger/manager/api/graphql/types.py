@@ -13,9 +13,9 @@ from wharfinger.manager.access.tokens import TokenView
 from wharfinger.manager.access.users import UserView
 from wharfinger.manager.api.graphql.context import Info
 from wharfinger.manager.api.graphql.scalars import BigInt, big, json, maybe_moment, moment
-from wharfinger.manager.api.services import RegistryView
+from wharfinger.manager.api.services import RegistryView, TransitionView
 from wharfinger.manager.background.port import TaskView
-from wharfinger.manager.fleet.views import AgentImageView, AgentView, TransitionView
+from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
 
 
