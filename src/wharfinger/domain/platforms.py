@@ -4,6 +4,7 @@ Sources: the OCI image index specification (os, architecture, variant are GOOS/G
 what engines really report (`x86_64`, `aarch64`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +59,11 @@ class Platform:
         if self.architecture == "arm" and image.architecture:
             return image.variant == self.variant
         return not image.variant or image.variant == self.variant or self.architecture == "amd64"
+
+    def choose(self, offered: Iterable["Platform"]) -> "Platform | None":
+        """What a host of this platform takes of an index: its very own, else the first it runs."""
+        runnable = [image for image in offered if self.runs(image)]
+        return self if self in runnable else next(iter(runnable), None)
 
     def __str__(self) -> str:
         parts = [self.os or "?", self.architecture or "?", self.variant]

@@ -1,0 +1,219 @@
+"""The client of OCI registries that the manager uses: it checks connections and resolves tags."""
+
+import asyncio
+import base64
+import functools
+import ssl
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+import stamina
+from yarl import URL
+
+from wharfinger.domain.failures import FailureClass, FailureError
+from wharfinger.domain.platforms import Platform
+from wharfinger.domain.references import Reference
+from wharfinger.registry.challenge import parse_challenges
+from wharfinger.registry.connection import RegistryConnection
+from wharfinger.registry.failures import PassingFailure, error_codes, failure, refusal
+from wharfinger.registry.images import ResolvedImage
+from wharfinger.registry.repository import Repository
+from wharfinger.registry.resolve import resolve
+from wharfinger.registry.tokens import SignIn
+from wharfinger.registry.transport import Answer, Limits, Transport
+
+_PING_LIMIT: Final = 64 * 1024
+_DENIED: Final = "DENIED"
+
+
+class RegistryClient:
+    """Asks registries. One client serves any number of them; close it at the end.
+
+    Every failure is a `FailureError` of one of these classes: `auth`, `not-found`,
+    `rate-limited`, `network`, `registry-error`, `corrupt`, `not-an-image`, `unsupported` (beyond
+    our bounds). Those that may pass within seconds were tried again already.
+    """
+
+    def __init__(self, limits: Limits | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._limits = limits or Limits()
+        self._transport = Transport(self._limits, tls)
+        self._sign_in = SignIn(self._transport)
+        self._large = asyncio.Semaphore(1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        await self._transport.close()
+
+    async def check(self, connection: RegistryConnection) -> None:
+        """Ask the registry whether it is one and lets us in; asked once, not again.
+
+        Without a user name a registry with tokens is taken at its word: what it lets anybody read
+        shows only per repository.
+        """
+        asked = f"registry {connection.host}"
+        url = URL(f"{connection.url}/v2/")
+        with _discreet(connection):
+            if connection.username is None:
+                answer = await self._transport.get(url, asked=asked, size_limit=_PING_LIMIT)
+                if answer.status == HTTPStatus.UNAUTHORIZED and _offers_tokens(answer):
+                    return
+            else:
+                answer = await self._signed_in(
+                    connection, "", url, asked=asked, size_limit=_PING_LIMIT, accept="*/*"
+                )
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                who = f"user {connection.username!r}" if connection.username else "an unnamed user"
+                raise failure(
+                    FailureClass.AUTH,
+                    f"{asked} does not let {who} in: user name or password are wrong or missing",
+                    answer.body.decode(errors="replace"),
+                )
+            if answer.status == HTTPStatus.NOT_FOUND:
+                raise failure(
+                    FailureClass.REGISTRY_ERROR, f"{asked}: there is no registry at {url}"
+                )
+            if answer.status != HTTPStatus.OK:
+                raise _refusal(answer, connection, asked)
+
+    async def resolve(
+        self,
+        reference: Reference,
+        connection: RegistryConnection,
+        hosts: Collection[Platform] | None = None,
+    ) -> ResolvedImage:
+        """What `reference` means now, down to the layers of what `hosts` would take.
+
+        Without `hosts`, of every platform: dearer, and hubs count each manifest read.
+        """
+        fetch = functools.partial(
+            self._fetch, connection, f"repository:{reference.repository}:pull"
+        )
+        try:
+            async with asyncio.timeout(self._limits.resolve):
+                with _discreet(connection):
+                    return await resolve(
+                        Repository(fetch, reference, self._large), reference, hosts
+                    )
+        except TimeoutError as error:
+            raise failure(
+                FailureClass.NETWORK,
+                f"{reference}: not resolved within {self._limits.resolve:.0f} s",
+            ) from error
+
+    async def _fetch(
+        self,
+        connection: RegistryConnection,
+        scope: str,
+        path: str,
+        *,
+        asked: str,
+        size_limit: int,
+        accept: str,
+    ) -> Answer:
+        """Read one thing, trying again what may pass. The answer's status is 200."""
+        url = URL(f"{connection.url}/v2/{path}", encoded=True)
+        async for attempt in stamina.retry_context(
+            on=self._worth_another_try,
+            attempts=self._limits.tries,
+            timeout=self._limits.tries_seconds,
+            wait_initial=self._limits.first_wait,
+            wait_max=self._limits.tries_seconds,
+            wait_jitter=self._limits.first_wait,
+        ):
+            with attempt:
+                answer = await self._signed_in(
+                    connection, scope, url, asked=asked, size_limit=size_limit, accept=accept
+                )
+                if answer.status != HTTPStatus.OK:
+                    raise _refusal(answer, connection, asked)
+                return answer
+        raise AssertionError("the last try returns or raises")
+
+    async def _signed_in(
+        self,
+        connection: RegistryConnection,
+        scope: str,
+        url: URL,
+        *,
+        asked: str,
+        size_limit: int,
+        accept: str,
+    ) -> Answer:
+        """GET with what the registry took before; once more with what its refusal asks for."""
+        get = functools.partial(
+            self._transport.get,
+            url,
+            asked=asked,
+            size_limit=size_limit,
+            headers={"Accept": accept},
+        )
+        shown = self._sign_in.known(connection, scope)
+        answer = await get(authorization=shown)
+        if answer.status == HTTPStatus.UNAUTHORIZED or (shown and _means_expired(answer)):
+            renewed = await self._sign_in.renew(connection, scope, answer, shown)
+            if renewed is not None:
+                answer = await get(authorization=renewed)
+        return answer
+
+    def _worth_another_try(self, error: Exception) -> bool | float:
+        """Whether, or after how many seconds: the registry's own wish when it is a short one."""
+        if not isinstance(error, PassingFailure):
+            return False
+        wait = error.failure.retry_after
+        if wait is None:
+            return True
+        return wait if wait <= self._limits.tries_seconds else False
+
+
+def _means_expired(answer: Answer) -> bool:
+    """Some registries answer an expired token with 400 instead of 401."""
+    return answer.status == HTTPStatus.BAD_REQUEST and _DENIED in error_codes(answer.body)
+
+
+def _offers_tokens(answer: Answer) -> bool:
+    challenges = parse_challenges(answer.headers.getall("WWW-Authenticate", ()))
+    return any(challenge.scheme == "bearer" for challenge in challenges)
+
+
+def _refusal(answer: Answer, connection: RegistryConnection, asked: str) -> FailureError:
+    return refusal(
+        answer.status, answer.headers, answer.body, asked=asked, user=connection.username
+    )
+
+
+@contextmanager
+def _discreet(connection: RegistryConnection) -> Iterator[None]:
+    """Take the password out of failures: a registry may have echoed it in its answer."""
+    try:
+        yield
+    except FailureError as error:
+        secrets = _secrets(connection)
+        found = error.failure
+        if any(secret in found.message + found.detail for secret in secrets):
+            message, detail = found.message, found.detail
+            for secret in secrets:
+                message, detail = message.replace(secret, "***"), detail.replace(secret, "***")
+            raise type(error)(replace(found, message=message, detail=detail)) from None
+        raise
+
+
+def _secrets(connection: RegistryConnection) -> list[str]:
+    if not connection.password:
+        return []
+    basic = base64.b64encode(f"{connection.username}:{connection.password}".encode()).decode()
+    return [basic, connection.password]
