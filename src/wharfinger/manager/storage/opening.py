@@ -17,7 +17,12 @@ def open_storage(url: str) -> Storage:
     database = database_url(url)
     if database.get_backend_name() == "sqlite":
         return SqliteStorage(database)
-    return PostgresqlStorage(database)
+    try:
+        return PostgresqlStorage(database)
+    except ModuleNotFoundError as error:
+        raise UnsupportedDatabase(
+            "PostgreSQL needs its driver: install wharfinger[postgresql]"
+        ) from error
 
 
 def database_url(url: str) -> URL:

@@ -171,4 +171,5 @@ def _pause(runs: int) -> float:
 
 
 def _unavailable(error: OperationalError) -> StorageUnavailable:
-    return StorageUnavailable(f"The database cannot be used at the moment: {error.orig}")
+    in_one_line = " ".join(str(error.orig).split())
+    return StorageUnavailable(f"The database cannot be used at the moment: {in_one_line}")
