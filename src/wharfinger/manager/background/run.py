@@ -83,7 +83,7 @@ class Run:
 
     def start(self) -> None:
         """Do the work in a task of its own."""
-        self._work = asyncio.create_task(self._perform(), name=f"task {self.task_id}")
+        self._work = asyncio.create_task(self.work(), name=f"task {self.task_id}")
 
     def work(self) -> Coroutine[Any, Any, None]:
         """The work as a coroutine, for a scheduler. It raises nothing but its cancellation."""
@@ -151,8 +151,8 @@ class Run:
 class _Droppable(Coroutine[Any, Any, None]):
     """A coroutine that tells when it is dropped before its first step.
 
-    A closed scheduler cancels what it queued: the exception is then thrown into a coroutine that
-    has not begun, so nothing inside it can notice.
+    What is cancelled so early has the exception thrown into a coroutine that has not begun, so
+    nothing inside it can notice. A closed scheduler does this to all it had queued.
     """
 
     def __init__(
