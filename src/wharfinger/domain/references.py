@@ -76,25 +76,37 @@ class Reference:
 
 
 def parse_host(text: str) -> str:
-    """`host[:port]` as references name a registry, normalised; raises `InvalidReference`."""
-    reader = _Reader(text)
+    """`host[:port]` as references name a registry, normalised.
+
+    Raises `InvalidReference`, also for what a reference would read as a part of its path.
+    """
+    reader = _Reader(text, "a registry's host", "host[:port]")
     reader.check_characters()
+    if not _is_host(text):
+        reader.refuse(0, "references take it for a part of a path", "a name with a '.' or a port")
     return reader.host(len(text))
 
 
 class _Reader:
     """Reads one text; every part is named by where it begins and ends in it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        what: str = "an image reference",
+        shape: str = "host[:port]/path[:tag][@digest]",
+    ) -> None:
         self._text = text
+        self._what = what
+        self._shape = shape
 
     def read(self) -> Reference:
         text = self._text
         self.check_characters()
         if scheme := _SCHEME.match(text):
-            self._refuse(0, "a scheme is no part of a reference", f"leave out {scheme[0]}")
+            self.refuse(0, "a scheme is no part of a reference", f"leave out {scheme[0]}")
         if _IMAGE_ID.fullmatch(text):
-            self._refuse(0, "this is an image id", "a reference names a repository")
+            self.refuse(0, "this is an image id", "a reference names a repository")
 
         at = text.find("@")
         before_digest = len(text) if at < 0 else at
@@ -112,8 +124,8 @@ class _Reader:
     def check_characters(self) -> None:
         """Only visible ASCII goes on; whatever lists and copied text bring along is shown."""
         if not self._text:
-            self._refuse(0, "it is empty", "host[:port]/path[:tag][@digest]")
-        self._demand(_ASCII, 0, len(self._text), "a reference", "visible ASCII characters")
+            self.refuse(0, "it is empty", self._shape)
+        self._demand(_ASCII, 0, len(self._text), "it", "visible ASCII characters")
 
     def host(self, end: int) -> str:
         """The host and port that end at `end`."""
@@ -121,7 +133,7 @@ class _Reader:
         if text.startswith("["):
             return self._ipv6(end)
         if text.count(":", 0, end) > 1:
-            self._refuse(0, "an IPv6 address stands in brackets", "[::1]:5000")
+            self.refuse(0, "an IPv6 address stands in brackets", "[::1]:5000")
         colon = text.find(":", 0, end)
         name_end = colon if colon >= 0 else end
         self._demand(
@@ -144,7 +156,7 @@ class _Reader:
             repository = f"{_HUB_OFFICIAL}/{repository}"
         length = len(registry) + 1 + len(repository)
         if length > NAME_LIMIT:
-            self._refuse(
+            self.refuse(
                 end - 1,
                 f"the name has {length} characters, host and path together",
                 f"at most {NAME_LIMIT}",
@@ -155,23 +167,23 @@ class _Reader:
         text = self._text
         bracket = text.find("]", 0, end)
         if bracket < 0:
-            self._refuse(0, "the bracket of the IPv6 address is not closed", "[::1]:5000")
+            self.refuse(0, "the bracket of the IPv6 address is not closed", "[::1]:5000")
         self._demand(
             _IPV6, 1, bracket, "an IPv6 address", "hexadecimal digits and ':', without a zone"
         )
         try:
             ipaddress.IPv6Address(text[1:bracket])
         except ValueError:
-            self._refuse(1, "this is not an IPv6 address", "[::1]:5000")
+            self.refuse(1, "this is not an IPv6 address", "[::1]:5000")
         if text[bracket + 1 : bracket + 2] != ":" or bracket + 1 >= end:
-            self._refuse(bracket, "an IPv6 host is written with its port", "[::1]:5000")
+            self.refuse(bracket, "an IPv6 host is written with its port", "[::1]:5000")
         return f"{text[: bracket + 1].lower()}:{self._port(bracket + 2, end)}"
 
     def _port(self, start: int, end: int) -> int:
         self._demand(_DIGITS, start, end, "the port", "digits")
         digits = self._text[start:end].lstrip("0")
         if len(digits) > len(str(PORT_LIMIT)) or not 0 < int(digits or "0") <= PORT_LIMIT:
-            self._refuse(start, "there is no such port", f"1 to {PORT_LIMIT}")
+            self.refuse(start, "there is no such port", f"1 to {PORT_LIMIT}")
         return int(digits)
 
     def _path(self, start: int, end: int) -> str:
@@ -205,14 +217,14 @@ class _Reader:
         colon = text.find(":", start)
         algorithm = text[start:colon] if colon >= 0 else text[start:]
         if colon < 0 or algorithm not in _DIGEST_DIGITS:
-            self._refuse(
+            self.refuse(
                 start, "the digest names no known algorithm", ", ".join(_DIGEST_DIGITS) + " and ':'"
             )
         wanted = _DIGEST_DIGITS[algorithm]
         allowed = f"{wanted} lower-case hexadecimal digits"
         self._demand(_HEX, colon + 1, len(text), "the digest", allowed)
         if (count := len(text) - colon - 1) != wanted:
-            self._refuse(colon + 1, f"the digest has {count} digits", allowed)
+            self.refuse(colon + 1, f"the digest has {count} digits", allowed)
         return text[start:]
 
     def _demand(
@@ -220,20 +232,21 @@ class _Reader:
     ) -> None:
         """Refuse unless `pattern` reaches from `start` to `end`; else show what it stumbles on."""
         if start == end:
-            self._refuse(start, f"{part} is empty", allowed)
+            self.refuse(start, f"{part} is empty", allowed)
         match = pattern.match(self._text, start, end)
         reached = match.end() if match else start
         if reached < end:
             stumbled = _visible(self._text[reached])
-            self._refuse(reached, f"{part} cannot go on with {stumbled}", allowed)
+            self.refuse(reached, f"{part} cannot go on with {stumbled}", allowed)
 
-    def _refuse(self, index: int, wrong: str, allowed: str) -> NoReturn:
+    def refuse(self, index: int, wrong: str, allowed: str) -> NoReturn:
+        """Raise, with the character at `index` as the place."""
         text = self._text
         shown = "".join(_visible(each, inline=True) for each in text[:_SHOWN])
         more = "…" if len(text) > _SHOWN else ""
         position = index + 1
         raise InvalidReference(
-            f'"{shown}{more}" is not an image reference: {wrong}, at position {position};'
+            f'"{shown}{more}" is not {self._what}: {wrong}, at position {position};'
             f" allowed: {allowed}",
             reference=f"{shown}{more}",
             position=position,

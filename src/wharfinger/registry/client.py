@@ -4,8 +4,8 @@ import asyncio
 import base64
 import functools
 import ssl
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from types import TracebackType
@@ -66,16 +66,11 @@ class RegistryClient:
         shows only per repository.
         """
         asked = f"registry {connection.host}"
-        url = URL(f"{connection.url}/v2/")
         with _discreet(connection):
-            if connection.username is None:
-                answer = await self._transport.get(url, asked=asked, size_limit=_PING_LIMIT)
-                if answer.status == HTTPStatus.UNAUTHORIZED and _offers_tokens(answer):
-                    return
-            else:
-                answer = await self._signed_in(
-                    connection, "", url, asked=asked, size_limit=_PING_LIMIT, accept="*/*"
-                )
+            async with _within(self._limits.check, asked):
+                answer = await self._ping(connection, asked)
+            if answer is None:
+                return
             if answer.status == HTTPStatus.UNAUTHORIZED:
                 who = f"user {connection.username!r}" if connection.username else "an unnamed user"
                 raise failure(
@@ -85,7 +80,8 @@ class RegistryClient:
                 )
             if answer.status == HTTPStatus.NOT_FOUND:
                 raise failure(
-                    FailureClass.REGISTRY_ERROR, f"{asked}: there is no registry at {url}"
+                    FailureClass.REGISTRY_ERROR,
+                    f"{asked}: there is no registry at {connection.url}/v2/",
                 )
             if answer.status != HTTPStatus.OK:
                 raise _refusal(answer, connection, asked)
@@ -103,17 +99,21 @@ class RegistryClient:
         fetch = functools.partial(
             self._fetch, connection, f"repository:{reference.repository}:pull"
         )
-        try:
-            async with asyncio.timeout(self._limits.resolve):
-                with _discreet(connection):
-                    return await resolve(
-                        Repository(fetch, reference, self._large), reference, hosts
-                    )
-        except TimeoutError as error:
-            raise failure(
-                FailureClass.NETWORK,
-                f"{reference}: not resolved within {self._limits.resolve:.0f} s",
-            ) from error
+        repository = Repository(fetch, reference, self._large)
+        with _discreet(connection):
+            async with _within(self._limits.resolve, str(reference)):
+                return await resolve(repository, reference, hosts)
+
+    async def _ping(self, connection: RegistryConnection, asked: str) -> Answer | None:
+        """What the registry answers at its root, or None when it asks an unnamed user for a token."""
+        url = URL(f"{connection.url}/v2/")
+        if connection.username is not None:
+            return await self._signed_in(
+                connection, "", url, asked=asked, size_limit=_PING_LIMIT, accept="*/*"
+            )
+        answer = await self._transport.get(url, asked=asked, size_limit=_PING_LIMIT)
+        signs_in = answer.status == HTTPStatus.UNAUTHORIZED and _offers_tokens(answer)
+        return None if signs_in else answer
 
     async def _fetch(
         self,
@@ -194,6 +194,15 @@ def _refusal(answer: Answer, connection: RegistryConnection, asked: str) -> Fail
     return refusal(
         answer.status, answer.headers, answer.body, asked=asked, user=connection.username
     )
+
+
+@asynccontextmanager
+async def _within(seconds: float, asked: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise failure(FailureClass.NETWORK, f"{asked}: no end within {seconds:.0f} s") from error
 
 
 @contextmanager

@@ -31,13 +31,14 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Time limits in seconds. `read` is between two pieces of an answer, `request` for one answer,
-    `resolve` for everything one reference needs. `tries`, within `tries_seconds`, are made of a
+    `resolve` for everything one reference needs, `check` for a look at a registry. `tries`, within `tries_seconds`, are made of a
     request whose failure may pass, the second after about `first_wait`."""
 
     connect: float = 5.0
     read: float = 10.0
     request: float = 30.0
     resolve: float = 60.0
+    check: float = 5.0
     tries: int = 3
     tries_seconds: float = 10.0
     first_wait: float = 0.3

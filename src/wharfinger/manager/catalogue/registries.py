@@ -1,0 +1,137 @@
+"""The registries that images may come from, with what they are to be shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from sqlalchemy import Connection, Row, Table, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from wharfinger.domain.errors import InvalidRequest, UnknownRegistry
+from wharfinger.domain.failures import FailureClass, FailureError
+from wharfinger.domain.references import HUB
+from wharfinger.manager.catalogue.addresses import HUB_NAMES, read_address
+from wharfinger.manager.catalogue.vault import Vault
+from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.port import Storage
+from wharfinger.manager.storage.tables import registries
+from wharfinger.registry.client import RegistryClient
+from wharfinger.registry.connection import RegistryConnection
+
+log = structlog.get_logger()
+
+_INSERT: Final[dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryView:
+    """A registry. Its password is nobody's to read."""
+
+    host: str
+    url: str
+    username: str | None
+
+
+class Registries:
+    """Makes registries known, and says how to reach them."""
+
+    def __init__(self, storage: Storage, vault: Vault, client: RegistryClient) -> None:
+        self._storage = storage
+        self._vault = vault
+        self._client = client
+
+    async def add(self, url: str, username: str | None, password: str | None) -> RegistryView:
+        """Make it known, or replace what is known of it, the password included.
+
+        It is asked first, for a few seconds: credentials it refuses are refused (`auth`). One that
+        does not answer, or not as a registry should, is taken all the same, since registries are
+        made known before they are up; the log says so, and so does the first preload from it.
+        Raises `InvalidRequest` for an address that is none.
+        """
+        host, url = read_address(url)
+        _check_credentials(username, password)
+        connection = RegistryConnection(host, url, username, password)
+        try:
+            await self._client.check(connection)
+        except FailureError as error:
+            if error.failure.failure_class is FailureClass.AUTH:
+                raise
+            log.warning("registry taken unchecked", registry=host, why=error.failure.to_json())
+        encrypted = None if password is None else self._vault.encrypt(password)
+        await self._storage.write(_put, connection, encrypted)
+        return RegistryView(host, url, username)
+
+    async def list(self) -> list[RegistryView]:
+        """All, by host."""
+        return await self._storage.read(_all)
+
+    async def remove(self, host: str) -> RegistryView:
+        """Forget it and its password; raises `UnknownRegistry`. Takes any spelling `add` takes."""
+        try:
+            name = read_address(host)[0]
+        except InvalidRequest as error:
+            raise UnknownRegistry(f"no registry is known by this: {error.message}") from error
+        return await self._storage.write(_remove, name)
+
+    async def connection(self, registry_host: str) -> RegistryConnection:
+        """How to reach the registry of a reference; raises `UnknownRegistry` naming the known."""
+        row = await self._storage.read(_find, registry_host)
+        encrypted = row.password_encrypted
+        password = None if encrypted is None else self._vault.decrypt(encrypted)
+        return RegistryConnection(row.host, row.url, row.username, password)
+
+
+def _check_credentials(username: str | None, password: str | None) -> None:
+    if not username and not password:
+        return
+    if not username or not password:
+        raise InvalidRequest("a user name and a password are given together, or neither")
+    if ":" in username or not username.isprintable():
+        raise InvalidRequest("a user name has neither ':' nor invisible characters")
+
+
+def _put(conn: Connection, connection: RegistryConnection, encrypted: str | None) -> None:
+    known = {
+        "url": connection.url,
+        "username": connection.username,
+        "password_encrypted": encrypted,
+    }
+    conn.execute(
+        _INSERT[conn.dialect.name](registries)
+        .values(host=connection.host, created_at=now(conn), **known)
+        .on_conflict_do_update(index_elements=[registries.c.host], set_=known)
+    )
+
+
+def _all(conn: Connection) -> list[RegistryView]:
+    rows = conn.execute(select(registries).order_by(registries.c.host))
+    return [RegistryView(row.host, row.url, row.username) for row in rows]
+
+
+def _remove(conn: Connection, host: str) -> RegistryView:
+    row = _find(conn, host)
+    conn.execute(delete(registries).where(registries.c.host == host))
+    return RegistryView(row.host, row.url, row.username)
+
+
+def _find(conn: Connection, host: str) -> Row[tuple[str, str, str | None, str | None, float]]:
+    row = conn.execute(select(registries).where(registries.c.host == host)).one_or_none()
+    if row is None:
+        known = [view.host for view in _all(conn)]
+        raise UnknownRegistry(
+            f"the registry {host} is not known here; known: {', '.join(known) or 'none'}."
+            f" {_advice(host)}",
+            registry=host,
+            known=known,
+        )
+    return row
+
+
+def _advice(host: str) -> str:
+    if host != HUB and host in HUB_NAMES:
+        return f"The Docker Hub is {HUB} in references"
+    return f"Make it known with `wharfinger registry add {host}`"
