@@ -13,6 +13,8 @@ from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
 
+pytest_plugins = ["rig.cluster"]
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:

@@ -85,34 +85,40 @@ async def embedded(
         async with running_manager(settings, sole=True) as manager:
             token, token_path = await superadmin_token(manager.storage, settings.data_dir)
             join = await manager.access.create_join_token("embedded agents")
-            agents = [
-                Agent(
-                    AgentSettings(
-                        agent_id=agent_id,
-                        scaling_group=choice.scaling_group,
-                        manager_url=manager.url,
-                        join_token=join.token,
-                        state_dir=settings.data_dir / "agents" / agent_id,
+            named = _named(settings.data_dir, engines)
+            running = [
+                asyncio.create_task(
+                    _run_agent(
+                        AgentSettings(
+                            agent_id=agent_id,
+                            scaling_group=choice.scaling_group,
+                            manager_url=manager.url,
+                            join_token=join.token,
+                            state_dir=settings.data_dir / "agents" / agent_id,
+                        ),
+                        choice.url,
                     ),
-                    DockerEngine(choice.url),
+                    name=f"agent {agent_id}",
                 )
-                for agent_id, choice in _named(settings.data_dir, engines)
+                for agent_id, choice in named
             ]
-            running = [asyncio.create_task(_run(agent), name="agent") for agent in agents]
             try:
-                yield Embedded(manager.url, token, token_path, [a.id for a in agents])
+                yield Embedded(manager.url, token, token_path, [name for name, _ in named])
             finally:
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _run(agent: Agent) -> None:
+async def _run_agent(settings: AgentSettings, engine_url: str) -> None:
     """Run one agent; when it has to end by itself, the manager and the other agents go on."""
+    engine = DockerEngine(engine_url)
     try:
-        await agent.run()
+        await Agent(settings, engine).run()
     except WharfingerError as error:
-        log.warning("agent ended", agent=agent.id, error=error.to_json())
+        log.warning("agent ended", agent=settings.agent_id, error=error.to_json())
+    finally:
+        await engine.close()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from wharfinger.manager.api.app import create_app
 from wharfinger.manager.api.serve import ApiServer, listen
 from wharfinger.manager.api.services import Services
 from wharfinger.manager.background.service import BackgroundTasks
+from wharfinger.manager.background.timing import Timing
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
@@ -55,12 +56,7 @@ async def running_manager(
     client = RegistryClient()
     registries = Registries(storage, vault, client)
     access = Access(storage)
-    tasks = BackgroundTasks(
-        storage,
-        bus,
-        manager_id=manager_id,
-        retention=settings.task_retention_days * 86400,
-    )
+    tasks = BackgroundTasks(storage, bus, timing=Timing(keep=settings.task_retention_days * 86400))
     fleet = Fleet(
         storage, bus, vault, manager_id=manager_id, lost_after=settings.agent_lost_seconds
     )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from wharfinger.client.connection import write_connection
 from wharfinger.domain.errors import InvalidRequest
 from wharfinger.manager.api.logs import configure
-from wharfinger.run.agent import remote_agent
+from wharfinger.run.agent import run_agent
 from wharfinger.run.embedded import EngineChoice, embedded, usual_engines
 from wharfinger.run.manager import running_manager
 from wharfinger.run.settings import ManagerSettings, RemoteAgentSettings
@@ -58,7 +58,7 @@ async def agent(given: Mapping[str, Any]) -> None:
     settings = _settings(RemoteAgentSettings, given)
 
     async def main(stop: asyncio.Event) -> None:
-        running = asyncio.create_task(remote_agent(settings).run(), name="agent")
+        running = asyncio.create_task(run_agent(settings), name="agent")
         told = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait((running, told), return_when=asyncio.FIRST_COMPLETED)

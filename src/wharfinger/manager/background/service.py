@@ -56,6 +56,11 @@ class BackgroundTasks:
         )
 
     @property
+    def loops(self) -> Sequence[Loop]:
+        """Its loops, for readiness to look at."""
+        return self._loops
+
+    @property
     def running(self) -> int:
         """How many tasks this manager runs now."""
         return len(self._runner.runs)

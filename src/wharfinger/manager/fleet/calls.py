@@ -101,7 +101,7 @@ class AgentCalls:
     ) -> Reply:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
             )
         try:
             async with self._session.post(

@@ -231,10 +231,9 @@ def abort(conn: Connection, attempt_id: str, *, by: str) -> bool:
 def apply_answer(conn: Connection, answer: PullAnswer, incarnation: str | None, *, by: str) -> None:
     """What a call answered of one attempt; `incarnation` accepted it, if the call was an order."""
     match answer.outcome:
-        case PullOutcome.PULLING if incarnation is None:
-            pass  # being stopped
         case PullOutcome.PULLING:
-            note_accepted(conn, answer.attempt_id, incarnation)
+            if incarnation is not None:
+                note_accepted(conn, answer.attempt_id, incarnation)
         case PullOutcome.PRESENT if answer.evidence is not None:
             finish(conn, answer.attempt_id, answer.evidence, by=by)
         case PullOutcome.ABORTED:

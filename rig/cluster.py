@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rig.engines import DockerEngine
 from rig.proxy import FaultProxy
 from rig.registry import Registry
@@ -11,7 +12,9 @@ from rig.server import Server
 
 
 @pytest.fixture(scope="session")
-def _engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DockerEngine, DockerEngine]]:
+def _engines(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[DockerEngine, DockerEngine]]:
     with (
         DockerEngine(tmp_path_factory.mktemp("left")) as left,
         DockerEngine(tmp_path_factory.mktemp("right")) as right,
@@ -22,13 +25,13 @@ def _engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DockerE
 @pytest.fixture
 def engines(
     _engines: tuple[DockerEngine, DockerEngine],
-) -> Iterator[tuple[DockerEngine, DockerEngine]]:
+) -> tuple[DockerEngine, DockerEngine]:
     """Two engines that run and hold nothing."""
     for engine in _engines:
         if not engine.running:
             engine.start()
         engine.clear()
-    yield _engines
+    return _engines
 
 
 @pytest.fixture(scope="session")
