@@ -67,7 +67,8 @@ def strike_out_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -
 
 
 def _struck(key: str, value: Any) -> Any:
-    if _SECRET_KEYS.search(key) and key not in _HARMLESS_KEYS and value not in {None, ""}:
+    empty = value is None or value == ""
+    if _SECRET_KEYS.search(key) and key not in _HARMLESS_KEYS and not empty:
         return _STRUCK
     if isinstance(value, str):
         for pattern, replacement in _SECRET_TEXT:

@@ -48,19 +48,10 @@ class Extent:
 
 def excess(document: DocumentNode) -> str | None:
     """What is too much about a document, or None. What is wrong otherwise is for validation."""
-    measure = _Measure(document)
-    for definition in document.definitions:
-        if not isinstance(definition, OperationDefinitionNode):
-            continue
-        extent = measure.selection(definition.selection_set)
-        for what, found, limit in (
-            ("levels of fields", extent.depth, MAX_DEPTH),
-            ("fields", extent.fields, MAX_FIELDS),
-            ("aliases", extent.aliases, MAX_ALIASES),
-        ):
-            if found > limit:
-                return f"The document has {_count(found)} {what}; at most {limit} are answered"
-    return None
+    try:
+        return _excess(document)
+    except RecursionError:
+        return "The document is nested too deeply"
 
 
 class DocumentLimits(SchemaExtension):
@@ -77,6 +68,22 @@ class DocumentLimits(SchemaExtension):
         if document is not None and (problem := excess(document)):
             self.execution_context.pre_execution_errors = [GraphQLError(problem)]
         yield
+
+
+def _excess(document: DocumentNode) -> str | None:
+    measure = _Measure(document)
+    for definition in document.definitions:
+        if not isinstance(definition, OperationDefinitionNode):
+            continue
+        extent = measure.selection(definition.selection_set)
+        for what, found, limit in (
+            ("levels of fields", extent.depth, MAX_DEPTH),
+            ("fields", extent.fields, MAX_FIELDS),
+            ("aliases", extent.aliases, MAX_ALIASES),
+        ):
+            if found > limit:
+                return f"The document has {_count(found)} {what}; at most {limit} are answered"
+    return None
 
 
 class _Measure:

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+from graphql import GraphQLInterfaceType, GraphQLUnionType, build_schema
+
+from wharfinger.manager.api.graphql.schema import sdl
+
+COMMITTED = Path(__file__).parents[5] / "docs" / "reference" / "schema.graphql"
+
+
+def test_the_committed_schema_is_current() -> None:
+    assert COMMITTED.read_text(encoding="utf-8") == sdl(), (
+        "regenerate it: python -m wharfinger.manager.api.graphql.schema"
+        " > docs/reference/schema.graphql"
+    )
+
+
+def test_every_union_is_one_success_and_named_failures() -> None:
+    built = build_schema(sdl())
+    failure = built.type_map["Failure"]
+    assert isinstance(failure, GraphQLInterfaceType)
+    for union in built.type_map.values():
+        if isinstance(union, GraphQLUnionType):
+            successes = [kind.name for kind in union.types if failure not in kind.interfaces]
+            assert len(successes) == 1, union.name
+            assert "Forbidden" in {kind.name for kind in union.types}, union.name
+
+
+def test_everything_that_may_fail_by_name_shows_its_description() -> None:
+    built = build_schema(sdl())
+    for root in (built.query_type, built.mutation_type):
+        assert root is not None
+        assert all(field.description for field in root.fields.values())
