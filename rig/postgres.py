@@ -51,6 +51,10 @@ class Postgres:
             "postgres",
         )  # fmt: skip
 
+    @property
+    def running(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
     def start(self) -> None:
         """Start it (again), and wait until it answers."""
         self._control("start", f"--log={self.folder / 'log'}")
@@ -83,7 +87,7 @@ class Postgres:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (self._data / "postmaster.pid").exists():
+        if self.running:
             self._control("stop", "--mode=immediate")
         shutil.rmtree(self.folder)
 

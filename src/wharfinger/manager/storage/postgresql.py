@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 _WRITERS: Final = 4
 _READERS: Final = 4
-# A manager keeps this many connections and opens the others as work comes: where the server's
-# limit is low, managers share it instead of starving one another.
-_KEPT_CONNECTIONS: Final = 2
+# A manager keeps this many connections and opens others for as long as work waits: where the
+# server's limit is low, managers share it instead of starving one another.
+_KEPT_CONNECTIONS: Final = 1
 _PATIENCE_SECONDS: Final = 10.0  # how long a lost database is waited for
-_RUNS: Final = 30  # of one transaction that collides with others
+_COLLISIONS_BORNE: Final = 30  # by one transaction
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 _COLLISIONS: Final = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
 
@@ -120,27 +120,30 @@ def transact(
     patience_seconds: float = _PATIENCE_SECONDS,
     closing: threading.Event | None = None,
 ) -> T:
-    """Run a transaction until it is committed, or hopeless. Setting `closing` ends every wait.
+    """Run a transaction until it is committed, or hopeless. Setting `closing` ends the patience.
 
     Raises `StorageUnavailable` when no server is found for `patience_seconds`, when the
     transaction collided too often, or when the server lacks a resource.
     """
     closing = closing or threading.Event()
     give_up_at = time.monotonic() + patience_seconds
-    runs = 0
+    tries = collisions = 0
     while True:
-        runs += 1
+        tries += 1
         try:
             return _run_once(engine, function)
         except IntegrityError as error:
             raise constraint_violated(error) from error
         except OperationalError as error:
             if _collided(error):
-                hopeless = runs == _RUNS
+                collisions += 1
+                hopeless = collisions == _COLLISIONS_BORNE
             else:
-                hopeless = not _lost(error) or time.monotonic() > give_up_at
-            if hopeless or closing.wait(_pause(runs)):
+                out_of_time = closing.is_set() or time.monotonic() > give_up_at
+                hopeless = out_of_time or not _lost(error)
+            if hopeless:
                 raise _unavailable(error) from error
+            closing.wait(_pause(tries))
 
 
 def _run_once(engine: Engine, function: Callable[[Connection], T]) -> T:
@@ -165,8 +168,8 @@ def _lost(error: OperationalError) -> bool:
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) is None
 
 
-def _pause(runs: int) -> float:
-    longest = min(0.001 * 2**runs, _LONGEST_PAUSE_SECONDS)
+def _pause(tries: int) -> float:
+    longest = min(0.001 * 2 ** min(tries, 10), _LONGEST_PAUSE_SECONDS)
     return random.uniform(0, longest)  # noqa: S311  (no secret: it parts those that collided)
 
 

@@ -60,12 +60,19 @@ async def counting(postgresql_url: str) -> AsyncIterator[Storage]:
     await storage.close()
 
 
-@pytest.fixture
-def server() -> Iterator[Postgres]:
-    """A server of the test's own, to be stopped."""
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Postgres]:
     folder = Path(tempfile.gettempdir()) / f"wharfinger-postgres-{os.getpid()}-own"
     with Postgres(folder) as own:
         yield own
+
+
+@pytest.fixture
+def server(own_server: Postgres) -> Postgres:
+    """A server that nobody else uses, to be stopped."""
+    if not own_server.running:
+        own_server.start()
+    return own_server
 
 
 # --------------------------------------------------------------------- collisions
