@@ -98,6 +98,7 @@ class EngineClient:
         self._address = EngineAddress.parse(url)
         self._api: str | None = None
         self._sessions: set[aiohttp.ClientSession] = set()
+        self._closed = False
 
     async def version(self) -> Any:
         """`GET /version`, unversioned; settles the API version used from now on.
@@ -148,7 +149,8 @@ class EngineClient:
                 yield objects
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; what is asked from now on fails."""
+        self._closed = True
         for session in list(self._sessions):
             await session.close()
 
@@ -172,7 +174,7 @@ class EngineClient:
     ) -> AsyncGenerator[Any, None]:
         frames = JsonFrames()
         with self._translated(method, path), closing(response):
-            async for piece in response.content.iter_any():
+            while piece := await _piece(response):
                 for found in frames.feed(piece):
                     yield found
             if frames.unfinished:
@@ -180,6 +182,8 @@ class EngineClient:
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        if self._closed:
+            raise self._failed("is no longer used here", "closed")
         session = aiohttp.ClientSession(
             connector=self._address.connector(), timeout=aiohttp.ClientTimeout()
         )
@@ -239,6 +243,14 @@ def _numbers(text: Any) -> tuple[int, int] | None:
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
+
+
+async def _piece(response: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of the body, empty at its end."""
+    try:
+        return await response.content.readany()
+    except RuntimeError as error:  # how aiohttp says that its session was closed meanwhile
+        raise ConnectionAbortedError(str(error)) from error
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Answer:

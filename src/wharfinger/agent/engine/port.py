@@ -80,7 +80,9 @@ class LayerStep(StrEnum):
 class LayerEvent:
     """One step of one layer. `layer` is twelve hexadecimal digits of the compressed blob's digest.
 
-    `current` is in compressed bytes; None where the dialect does not tell (or for a whole layer).
+    `current` is in compressed bytes. A DOWNLOADING event always has it (0 where nothing is told);
+    an EXTRACTING event has None where the engine counts seconds instead, and is then by itself the
+    sign that something goes on. Events about a whole layer have None.
     """
 
     layer: str
@@ -118,7 +120,8 @@ class Engine(Protocol):
 
         The iterator ends when the stream ends; a failure in it, or before it, is raised as
         `EngineError`. An end proves nothing: inspect. Leaving the context closes the connection,
-        which aborts the pull; there is no time limit, that is the caller's.
+        which aborts the pull; there is no time limit, that is the caller's. Entering asks nothing:
+        whatever waits, waits in the iterator.
         """
 
     async def tag(self, name: str, reference: str) -> None:

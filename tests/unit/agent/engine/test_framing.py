@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.agent.engine.framing import JsonFrames, MalformedStream
@@ -42,6 +42,7 @@ def test_any_split_of_any_objects_gives_the_same_objects(
     assert not frames.unfinished
 
 
+@settings(max_examples=30)
 @given(_objects)
 def test_single_bytes_give_the_same_objects(objects: list[Any]) -> None:
     raw = "".join(json.dumps(each) for each in objects).encode()
