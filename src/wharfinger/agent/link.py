@@ -1,6 +1,7 @@
 """The agent's side of the line to its manager: it registers, then reports for ever."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -147,10 +148,11 @@ class Link:
         body: Wire,
         answer: type[W],
     ) -> W:
-        headers = {"Authorization": f"Bearer {bearer}"}
+        headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"}
+        data = io.BytesIO(json.dumps(body.to_wire()).encode())  # sent in pieces: it may be large
         try:
             async with session.post(
-                self._manager_url + path, json=body.to_wire(), headers=headers
+                self._manager_url + path, data=data, headers=headers
             ) as response:
                 if not response.ok:
                     raise _refusal(response.status, await response.text())
