@@ -359,7 +359,11 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20,
+    deadline=None,  # it waits for a database
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(value=st.dictionaries(st.sampled_from(["a", "b", "ü"]), json_values))
 async def test_json_comes_back_as_it_went(storage: Storage, value: dict[str, Any]) -> None:
     def round_trip(conn: Connection) -> Any:
