@@ -44,7 +44,8 @@ class Picture:
         self._reading = reading
         self._epoch = max(self._epoch, reading.epoch)
         view = reading.view
-        self._go_on(Progress(view.current, view.total, view.message))
+        if view.current >= self._progress.current or reading.ended:  # else the row lags behind
+            self._go_on(Progress(view.current, view.total, view.message))
         changed = self._merge(view.items)
         if reading.ended:
             return self.whole()
@@ -62,7 +63,8 @@ class Picture:
         self._epoch = epoch
         self._event_id = message.id
         data = message.data
-        self._go_on(Progress(data["current"], data["total"], data["message"]))
+        if not self.ended:
+            self._go_on(Progress(data["current"], data["total"], data["message"]))
         self._merge(data["items"])
         return self._update([self._items[_key(item)] for item in data["items"]])
 
