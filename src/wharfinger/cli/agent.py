@@ -64,7 +64,7 @@ def ls(url: str | None, as_json: bool) -> Exit:
                 _platform(each),
                 _engine(each),
                 f"{words.age(each['heardSecondsAgo'])} ago",
-                each["engine"]["problem"] or "",
+                each["engine"]["problem"],
             )
             for each in agents
         ],

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import Final
 
 from wharfinger.cli import exits, output
 from wharfinger.cli.display import summary
@@ -9,11 +10,13 @@ from wharfinger.cli.display.live import display_for
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.remote import ask
 from wharfinger.client.api import Api
-from wharfinger.client.errors import ServerUnreachable
 from wharfinger.client.shapes import Task
+from wharfinger.domain.errors import Forbidden, UnknownId, WharfingerError
 
 Begin = Callable[[Api], Awaitable[str]]
 """Starts the task, or names one that was started: its id."""
+
+_NOT_OURS: Final = frozenset({Forbidden.code, UnknownId.code})
 
 
 def follow(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
@@ -26,8 +29,12 @@ def follow(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
         if as_json and follower.task:
             output.document(follower.task)
         return Exit.INTERRUPTED
-    except (output.ReaderGone, output.CannotWrite, ServerUnreachable):
+    except (output.ReaderGone, output.CannotWrite):
         if follower.task_id:
+            output.note(follower.how_to_go_on())
+        raise
+    except WharfingerError as error:
+        if follower.task_id and error.code not in _NOT_OURS:
             output.note(follower.how_to_go_on())
         raise
     show_end(task, as_json=as_json)

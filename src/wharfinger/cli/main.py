@@ -62,13 +62,16 @@ def run(arguments: Sequence[str]) -> int:
         with output.writing():
             pass
     except output.ReaderGone:
-        output.abandon_stdout()
+        output.abandon(sys.stdout)
         return Exit.READER_GONE
     except output.CannotWrite as error:
-        output.abandon_stdout()
+        output.abandon(sys.stdout)
         output.note(f"error: standard output cannot be written: {error}")
         return Exit.FAILED
-    return code
+    else:
+        return code
+    finally:
+        output.settle_notes()
 
 
 def _guarded(arguments: Sequence[str], *, as_json: bool) -> int:

@@ -69,9 +69,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
     if not rows:
         note(empty)
         return
-    from rich import box  # noqa: PLC0415  # only a person's table needs it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
@@ -82,7 +82,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
 
 
 def _rendered(renderable: Any) -> str:
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     on_terminal = sys.stdout.isatty()
     buffer = StringIO()
@@ -138,9 +138,17 @@ def _fill(number: int, name: str, mode: str) -> None:
     setattr(sys, name, stream)
 
 
-def abandon_stdout() -> None:
-    """Let the interpreter's last flush of standard output go nowhere, silently."""
+def abandon(stream: IO[str]) -> None:
+    """Let the interpreter's last flush of a broken stream go nowhere, silently."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+def settle_notes() -> None:
+    """Flush standard error, so that what is wrong with it changes no exit code."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)

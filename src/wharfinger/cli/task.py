@@ -47,7 +47,7 @@ def ls(limit: int, status: Sequence[str], url: str | None, as_json: bool) -> Exi
       wharfinger task ls
       wharfinger task ls --status running --json
     """
-    tasks = ask(url, lambda api: api.tasks(limit=limit, status=status))
+    tasks = ask(url, lambda api: api.tasks(limit=limit, status=status, with_items=as_json))
     if as_json:
         output.document(tasks)
         return Exit.OK

@@ -53,12 +53,17 @@ class Api:
         """Start taking images away from agents; the id of the task."""
         return await self._start(documents.UNLOAD, references, selectors)
 
-    async def tasks(self, *, limit: int, status: Sequence[str] = ()) -> list[Task]:
-        """The newest tasks first, `limit` at most; of these statuses, or of any."""
-        return cast(
-            "list[Task]",
-            await self._pages(documents.TASKS, "tasks", limit, status=list(status) or None),
+    async def tasks(
+        self, *, limit: int, status: Sequence[str] = (), with_items: bool = False
+    ) -> list[Task]:
+        """The newest tasks first, `limit` at most; of these statuses, or of any.
+
+        Items, which may be many, are empty unless asked for.
+        """
+        nodes = await self._pages(
+            documents.TASKS, "tasks", limit, status=list(status) or None, withItems=with_items
         )
+        return [cast("Task", {"items": [], **node}) for node in nodes]
 
     async def task(self, task_id: str) -> TaskHistory:
         """A task with its transitions."""

@@ -21,11 +21,11 @@ fragment task on Task {
   message
   failure { class message detail }
   createdAt startedAt endedAt
-  items {
-    agentId reference rootDigest status phase attempts
-    failure { class message detail }
-    bytesDone bytesTotal bytesPerSecond etaSeconds keptBy
-  }
+}
+fragment item on TaskItem {
+  agentId reference rootDigest status phase attempts
+  failure { class message detail }
+  bytesDone bytesTotal bytesPerSecond etaSeconds keptBy
 }
 """
 
@@ -59,9 +59,9 @@ query Images($first: Int!, $after: String, $reference: String, $agentId: ID) {
 
 TASKS: Final = (
     """
-query Tasks($first: Int!, $after: String, $status: [String!]) {
+query Tasks($first: Int!, $after: String, $status: [String!], $withItems: Boolean!) {
   tasks(first: $first, after: $after, status: $status) {
-    nodes { ...task }
+    nodes { ...task items @include(if: $withItems) { ...item } }
     pageInfo { hasNextPage endCursor }
   }
 }
@@ -73,7 +73,7 @@ TASK: Final = (
     """
 query Task($id: ID!) {
   answer: task(id: $id) {
-    ... on Task { ...task transitions { from to at reason by } }
+    ... on Task { ...task items { ...item } transitions { from to at reason by } }
     ...failed
   }
 }
@@ -113,7 +113,7 @@ mutation Unload($targetAgents: [String!]!, $references: [String!]!) {
 CANCEL_TASK: Final = (
     """
 mutation CancelTask($id: ID!) {
-  answer: cancelTask(id: $id) { ... on Task { ...task } ...failed }
+  answer: cancelTask(id: $id) { ... on Task { ...task items { ...item } } ...failed }
 }
 """
     + _TASK

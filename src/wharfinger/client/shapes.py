@@ -60,12 +60,12 @@ class TaskHistory(Task):
 
 
 class Engine(TypedDict):
-    """`problem` says why the engine cannot be used, where it cannot."""
+    """`problem` says why the engine cannot be used; empty while it can."""
 
     kind: str
     version: str
     store: str
-    problem: str | None
+    problem: str
 
 
 class Agent(TypedDict):

@@ -40,6 +40,7 @@ STYLES: Final = {
 
 _LONGEST_NAME: Final = 32
 _WIDEST_BAR: Final = 40
+_SHORTEST_BAR: Final = 10
 _GAP: Final = "  "
 
 
@@ -86,7 +87,8 @@ def render(task: Task, width: int, height: int, glyphs: Glyphs = FANCY) -> list[
         shown, rest = rows, []
     several = len({item["reference"] for item in task["items"]}) > 1
     names = [_name(item, several) for item in shown]
-    columns = _Columns.fitting(names, width, glyphs)
+    notes = [_told(item) for item in shown if item["status"] == "running"]
+    columns = _Columns.fitting(names, notes, width, glyphs)
     lines = [_heading(task, glyphs), columns.overall(task)]
     lines += [columns.item(name, item) for name, item in zip(names, shown, strict=True)]
     if rest:
@@ -115,7 +117,7 @@ def _heading(task: Task, glyphs: Glyphs) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Which columns the width has room for; `name`, `bar` and `note` are widths."""
+    """Which columns the width has room for; `name` and `bar` are widths."""
 
     name: int
     bar: int
@@ -124,13 +126,16 @@ class _Columns:
     glyphs: Glyphs
 
     @classmethod
-    def fitting(cls, names: Sequence[str], width: int, glyphs: Glyphs) -> "_Columns":
+    def fitting(
+        cls, names: Sequence[str], notes: Sequence[str], width: int, glyphs: Glyphs
+    ) -> "_Columns":
         """Bytes are left out first, then the rate; the bar takes what is left."""
         longest = max([len("all"), *(len(name) for name in names)])
         name = min(longest, _LONGEST_NAME, max(width // 3, 8))
-        fixed = name + len("  100 %  00:00:00 left  downloading")
+        note = max([len("downloading"), *(len(note) for note in notes)])
+        fixed = name + len("  100 %  0:00:00 left  ") + note
         rate, amount = len("  1000 MiB/s"), len("  1000 MiB of 1000 MiB")
-        spare = width - fixed - 10
+        spare = width - fixed - _SHORTEST_BAR
         with_rate = spare >= rate
         with_bytes = spare >= rate + amount
         bar = width - fixed - with_rate * rate - with_bytes * amount - 2

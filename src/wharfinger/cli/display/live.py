@@ -41,7 +41,7 @@ def display_for(*, as_json: bool) -> Display:
     On standard output, unless that is for the JSON document: then on standard error.
     """
     stream = sys.stderr if as_json else sys.stdout
-    from rich.console import Console  # noqa: PLC0415  # only what follows a task needs it
+    from rich.console import Console
 
     console = Console(file=stream)
     if console.is_terminal and not console.is_dumb_terminal:
@@ -80,7 +80,7 @@ class Bars:
     """Live bars, at most ten frames a second, within the terminal's height."""
 
     def __init__(self, console: Any) -> None:
-        from rich.live import Live  # noqa: PLC0415
+        from rich.live import Live
 
         self._console = console
         self._live = Live(
@@ -120,7 +120,7 @@ class Bars:
             self._next_frame = loop.call_later(_FRAME_SECONDS, self._paint)
 
     def _paint(self) -> None:
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text
 
         self._next_frame = None
         if self._task is None:
