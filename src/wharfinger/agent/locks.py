@@ -61,6 +61,8 @@ class KeyedLocks:
     def _grant(self) -> None:
         taken = set(self._held)
         for waiter in list(self._waiting):
+            if waiter.granted.done():  # cancelled, and about to leave by itself
+                continue
             if taken.isdisjoint(waiter.keys):
                 self._waiting.remove(waiter)
                 self._held |= waiter.keys
