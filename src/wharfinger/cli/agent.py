@@ -103,7 +103,7 @@ def show(agent_id: str, url: str | None, as_json: bool) -> Exit:
     output.table(
         ("REFERENCE", "DIGEST", "SIZE"),
         [
-            (each["reference"], each["rootDigest"] or "-", words.size(each["size"]))
+            (each["reference"], output.digest(each["rootDigest"]), words.size(each["size"]))
             for each in found["images"]
         ],
         empty="no images",

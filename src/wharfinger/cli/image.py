@@ -1,8 +1,9 @@
 """`wharfinger image`: bring images to hosts, take them away, see what is where."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,7 +13,11 @@ from wharfinger.cli.follow import follow
 from wharfinger.cli.plan import plan, show_plan
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
+from wharfinger.client.shapes import ImageOnAgent
 from wharfinger.domain.selectors import EVERY
+
+_NAMED: Final = 4
+"""Agents of an image are named up to this many, else counted."""
 
 Start = Callable[[Api, tuple[str, ...], list[str]], Any]
 
@@ -138,7 +143,7 @@ def chosen_selectors(selectors: Iterable[str], *, all_agents: bool) -> list[str]
 @click.option("--agent", "agent_id", metavar="ID", help="Only what this agent holds.")
 @remote
 def ls(reference: str | None, agent_id: str | None, url: str | None, as_json: bool) -> Exit:
-    """List images, and on how many agents each one is.
+    """List images, and on which agents each one is.
 
     \b
     Examples:
@@ -155,9 +160,9 @@ def ls(reference: str | None, agent_id: str | None, url: str | None, as_json: bo
         [
             (
                 each["reference"],
-                each["rootDigest"] or "-",
+                output.digest(each["rootDigest"]),
                 words.size(each["size"]),
-                ", ".join(_place(place) for place in each["agents"]) or "-",
+                _places(each["agents"]),
             )
             for each in images
         ],
@@ -166,6 +171,15 @@ def ls(reference: str | None, agent_id: str | None, url: str | None, as_json: bo
     return Exit.OK
 
 
-def _place(place: Any) -> str:
-    status = place["status"]
-    return str(place["agentId"]) if status == "present" else f"{place['agentId']} ({status})"
+def _places(places: Sequence[ImageOnAgent]) -> str:
+    """`gpu-a, gpu-b (pulling)`; of many, how many: `498 agents, 2 of them pulling`."""
+    if len(places) <= _NAMED:
+        names = (
+            place["agentId"] + ("" if place["status"] == "present" else f" ({place['status']})")
+            for place in places
+        )
+        return ", ".join(names) or "-"
+    busy = Counter(place["status"] for place in places if place["status"] != "present")
+    parts = [words.count(len(places), "agent")]
+    parts += [f"{number} of them {status}" for status, number in sorted(busy.items())]
+    return ", ".join(parts)

@@ -81,6 +81,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
     line(_rendered(grid))
 
 
+def digest(text: str | None) -> str:
+    """A digest for a table: whole, but on a terminal as short as people compare it."""
+    if text is None:
+        return "-"
+    algorithm, _, digits = text.partition(":")
+    return f"{algorithm}:{digits[:12]}" if sys.stdout.isatty() else text
+
+
 def _rendered(renderable: Any) -> str:
     from rich.console import Console
 

@@ -82,7 +82,7 @@ def show_plan(planned: Plan, *, as_json: bool) -> None:
                 step["agentId"],
                 step["agentStatus"],
                 step["reference"],
-                (step["rootDigest"] or "yes") if step["present"] else "-",
+                output.digest(step["rootDigest"]) if step["present"] else "nothing",
             )
             for step in planned["items"]
         ],

@@ -106,6 +106,7 @@ class Bars:
 
     def __enter__(self) -> Self:
         self._live.start()
+        self._console.show_cursor(True)  # who is killed cannot give it back
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,9 +1,10 @@
-"""Which agents a command line means."""
+"""Which agents a command line means, and how those of an image are told."""
 
 import click
 import pytest
 
-from wharfinger.cli.image import chosen_selectors
+from wharfinger.cli.image import _places, chosen_selectors
+from wharfinger.client.shapes import ImageOnAgent
 
 
 def test_selectors_are_repeated_and_separated_by_commas() -> None:
@@ -19,3 +20,13 @@ def test_all_agents_is_the_star() -> None:
 def test_neither_or_both_is_a_usage_error_that_teaches(given: tuple[str, ...], every: bool) -> None:
     with pytest.raises(click.UsageError, match="--all-agents"):
         chosen_selectors(given, all_agents=every)
+
+
+def on(count: int, status: str = "present") -> list[ImageOnAgent]:
+    return [{"agentId": f"{status}-{n}", "status": status} for n in range(count)]
+
+
+def test_few_agents_are_named_and_many_counted() -> None:
+    assert _places([]) == "-"
+    assert _places(on(2) + on(1, "pulling")) == "present-0, present-1, pulling-0 (pulling)"
+    assert _places(on(500) + on(2, "pulling")) == "502 agents, 2 of them pulling"

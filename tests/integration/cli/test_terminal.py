@@ -1,0 +1,93 @@
+"""On a terminal: live bars within its size, colour unless it is unwanted."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+
+import pytest
+from rig.odd_manager import Odd, OddManager
+from rig.task_answers import history, item, task
+
+from .conftest import Program
+from .test_following import PRELOAD, event
+
+ROWS, COLUMNS = 10, 90
+QUEUED = task(*(item(f"gpu-{n:02}", "queued") for n in range(20)))
+RUNNING = task(*(item(f"gpu-{n:02}", "running" if n > 15 else "done") for n in range(20)))
+DONE = task(*(item(f"gpu-{n:02}", "done") for n in range(20)), status="succeeded")
+
+
+class Terminal:
+    """A terminal of a known size, and all that was written to it."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._written = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def text(self) -> str:
+        """All of it, once nobody has the terminal open any more."""
+        os.close(self.theirs)
+        self._reader.join()
+        os.close(self._ours)
+        return self._written.decode()
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._ours, 65536):
+                self._written += data
+        except OSError:  # how Linux says that the other side is closed
+            return
+
+
+@pytest.fixture
+def process(program: Program, manager: OddManager) -> tuple[subprocess.Popen[str], Terminal]:
+    looks = iter([QUEUED, DONE])
+    manager.answers |= {
+        "Preload": {"answer": {"taskId": "task-1"}},
+        "Task": lambda _: {"answer": history(next(looks))},
+    }
+    manager.streams = [[event("1-1", "bgtask_updated", RUNNING), Odd.HOLD]]
+    program.environ |= {"TERM": "xterm-256color"}
+    terminal = Terminal()
+    started = program.start(*PRELOAD, stdout=terminal.theirs, stderr=terminal.theirs)
+    assert manager.watched.wait(30)
+    return started, terminal
+
+
+def test_bars_stay_within_the_terminal_and_ctrl_c_leaves_it_usable(
+    process: tuple[subprocess.Popen[str], Terminal],
+) -> None:
+    started, terminal = process
+    started.send_signal(signal.SIGINT)
+    assert started.wait(30) == 130
+    text = terminal.text()
+    frames = re.split(r"(?:\x1b\[2K|\x1b\[1A|\r(?!\n))+", text)
+    lines = [frame.split("\r\n") for frame in frames]
+    assert max(len(frame) for frame in lines) <= ROWS
+    bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    assert max(len(line) for line in bare.split("\r\n") if "gpu-" in line) <= COLUMNS
+    assert "gpu-16  ━" in bare
+    assert "more: " in bare
+    assert "wharfinger task watch task-1" in bare
+    assert text.rindex("\x1b[?25h") > text.find("\x1b[?25l")
+
+
+def test_no_colour_where_it_is_unwanted(program: Program, manager: OddManager) -> None:
+    page = {"hasNextPage": False, "endCursor": None}
+    manager.answers["Tasks"] = {"tasks": {"nodes": [DONE], "pageInfo": page}}
+    program.environ |= {"TERM": "xterm-256color", "NO_COLOR": "1"}
+    terminal = Terminal()
+    ls = program.start("task", "ls", stdout=terminal.theirs, stderr=terminal.theirs)
+    assert ls.wait(30) == 0
+    text = terminal.text()
+    assert "task-1" in text
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", text)
