@@ -92,6 +92,11 @@ class Work:
         self._deaf = deaf
         self._end: asyncio.Future[TaskResult] = asyncio.Future()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was told how to end."""
+        return self._end.done()
+
     def end(self, status: TaskStatus = TaskStatus.SUCCEEDED, message: str = "") -> None:
         self._end.set_result(TaskResult(status, message))
 
@@ -181,7 +186,7 @@ async def within(awaitable: Awaitable[T]) -> T:
 async def eventually(predicate: Callable[[], Awaitable[bool]]) -> None:
     """Return once it holds; `TimeoutError` after the deadline."""
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while not await predicate():
+        while not await predicate():  # noqa: ASYNC110 - others' state has no event to wait for
             await asyncio.sleep(0.005)
 
 

@@ -92,7 +92,8 @@ async def test_a_result_that_is_no_end_ends_it_as_failed(manager: Manager) -> No
 
 
 async def test_a_body_that_cancels_itself_has_failed(manager: Manager) -> None:
-    async def body(_reporter: ProgressReporter) -> TaskResult:
+    async def body(reporter: ProgressReporter) -> TaskResult:
+        await reporter(current=1)
         raise asyncio.CancelledError
 
     tasks = manager()
@@ -202,7 +203,8 @@ async def test_a_planned_stop_cancels_and_awaits_it(manager: Manager) -> None:
 async def test_what_ends_during_a_planned_stop_keeps_its_end(manager: Manager) -> None:
     begun = asyncio.Event()
 
-    async def body(_reporter: ProgressReporter) -> TaskResult:
+    async def body(reporter: ProgressReporter) -> TaskResult:
+        await reporter(current=1)
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -221,7 +223,8 @@ async def test_a_body_that_swallows_its_cancellation_does_not_hang_the_stop(
 ) -> None:
     begun, let_go = asyncio.Event(), asyncio.Event()
 
-    async def body(_reporter: ProgressReporter) -> TaskResult:
+    async def body(reporter: ProgressReporter) -> TaskResult:
+        await reporter(current=1)
         begun.set()
         while not let_go.is_set():
             try:

@@ -326,7 +326,7 @@ async def test_a_function_that_swallows_its_cancellation_does_not_hang_the_stop(
         while not run.cancel_requested:
             try:
                 await run.wait_cancel_requested()
-            except BaseException:  # noqa: BLE001, S112 - it is to misbehave
+            except BaseException:  # noqa: BLE001 - it is to misbehave
                 continue
         return TaskResult(TaskStatus.CANCELLED)
 
