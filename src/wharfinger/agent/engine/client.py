@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
@@ -78,7 +78,7 @@ class EngineClient:
         self._url = url
         self._address = EngineAddress.parse(url)
         self._api: str | None = None
-        self._sessions: set[aiohttp.ClientSession] = set()
+        self._exchanges: set[Exchange] = set()
         self._closed = False
 
     async def version(self) -> Any:
@@ -109,8 +109,8 @@ class EngineClient:
     async def close(self) -> None:
         """Close every connection; what is asked from now on fails."""
         self._closed = True
-        for session in list(self._sessions):
-            await session.close()
+        for exchange in list(self._exchanges):
+            await exchange.close()
 
     async def versioned(self, path: str) -> str:
         """The path below the API version, which is settled first where it is not."""
@@ -123,18 +123,11 @@ class EngineClient:
         encoded = "&".join(f"{key}={quote(value, safe='')}" for key, value in query.items())
         return URL(f"http://{self._address.host}{path}?{encoded}".rstrip("?"), encoded=True)
 
-    def open_session(self) -> aiohttp.ClientSession:
-        """A session for one request; to be closed by `close_session`."""
+    def exchange(self) -> "Exchange":
+        """A connection for one request; a context, closed on leaving."""
         if self._closed:
             raise self._failed("is no longer used here", "closed")
-        session = self._address.session()
-        self._sessions.add(session)
-        return session
-
-    async def close_session(self, session: aiohttp.ClientSession) -> None:
-        """Close what `open_session` opened, and its connection."""
-        self._sessions.discard(session)
-        await session.close()
+        return Exchange(self._address.session(), self._exchanges)
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:
@@ -153,20 +146,48 @@ class EngineClient:
             raise self._failed("closed the connection in the middle", repr(error)) from error
 
     async def _ask(self, method: str, path: str, query: Mapping[str, str], limit: float) -> Answer:
-        session = self.open_session()
-        try:
-            with self.translated(f"{method} {path}"):
-                async with (
-                    asyncio.timeout(limit),
-                    session.request(method, self.target(path, query)) as response,
-                ):
-                    return await Answer.read(response)
-        finally:
-            await self.close_session(session)
+        with self.translated(f"{method} {path}"):
+            async with asyncio.timeout(limit), self.exchange() as exchange:
+                return await Answer.read(await exchange.send(method, self.target(path, query)))
 
     def _failed(self, how: str, detail: str) -> EngineError:
         message = f"the container engine at {self._url} {how}"
         return EngineError(Failure(FailureClass.ENGINE_ERROR, message, detail))
+
+
+class Exchange:
+    """One request and its response."""
+
+    def __init__(self, session: aiohttp.ClientSession, opened: "set[Exchange]") -> None:
+        self._session = session
+        self._response: aiohttp.ClientResponse | None = None
+        self._opened = opened
+        opened.add(self)
+
+    async def send(
+        self, method: str, target: URL, headers: Mapping[str, str] | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send it; returns when the status and the headers of the response have come."""
+        self._response = await self._session.request(method, target, headers=headers)
+        return self._response
+
+    async def close(self) -> None:
+        """Close the connection. Who waits for the body is woken by closing the response only."""
+        if self._response is not None:
+            self._response.close()
+        self._opened.discard(self)
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 class EngineStream:
@@ -193,25 +214,22 @@ class EngineStream:
         self._headers = headers
         self._limit = limit
         self._subject = subject
-        self._session: aiohttp.ClientSession | None = None
-        self._response: aiohttp.ClientResponse | None = None
+        self._open = AsyncExitStack()
+        self._body: aiohttp.StreamReader | None = None
         self._frames = JsonFrames()
         self._ready: deque[Any] = deque()
 
     async def __aenter__(self) -> Self:
         target = self._client.target(await self._client.versioned(self._path), self._query)
-        self._session = self._client.open_session()
-        try:
+        async with AsyncExitStack() as opening:
+            exchange = await opening.enter_async_context(self._client.exchange())
             with self._translated():
                 async with asyncio.timeout(self._limit):
-                    self._response = await self._session.request(
-                        self._method, target, headers=self._headers
-                    )
-                    if self._response.status >= HTTPStatus.BAD_REQUEST:
-                        (await Answer.read(self._response)).required(self._subject)
-        except BaseException:
-            await self._close()
-            raise
+                    response = await exchange.send(self._method, target, self._headers)
+                    if response.status >= HTTPStatus.BAD_REQUEST:
+                        (await Answer.read(response)).required(self._subject)
+            self._body = response.content
+            self._open = opening.pop_all()
         return self
 
     async def __aexit__(
@@ -220,7 +238,7 @@ class EngineStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._close()
+        await self._open.aclose()
 
     def __aiter__(self) -> Self:
         return self
@@ -238,17 +256,11 @@ class EngineStream:
 
     async def _piece(self) -> bytes:
         """The next bytes of the body, empty at its end."""
-        assert self._response is not None, "entered"
+        assert self._body is not None, "entered"
         try:
-            return await self._response.content.readany()
+            return await self._body.readany()
         except RuntimeError as error:  # how aiohttp says that its session was closed meanwhile
             raise ConnectionAbortedError(str(error)) from error
-
-    async def _close(self) -> None:
-        if self._response is not None:
-            self._response.close()
-        if self._session is not None:
-            await self._client.close_session(self._session)
 
     def _translated(self) -> AbstractContextManager[None]:
         return self._client.translated(f"{self._method} {self._path}")

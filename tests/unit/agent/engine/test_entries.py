@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.agent.engine import entries
@@ -124,6 +124,7 @@ _json = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(_json)
 def test_no_answer_raises(answer: Any) -> None:
     entries.read_images(answer)

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.agent.engine.names import full_id, read_names
@@ -48,6 +48,7 @@ def test_an_id_without_its_algorithm_is_completed() -> None:
 _anything = st.none() | st.text() | st.integers() | st.lists(st.text() | st.none() | st.integers())
 
 
+@settings(deadline=None)
 @given(_anything, _anything)
 def test_no_names_raise(repo_tags: Any, repo_digests: Any) -> None:
     read_names(repo_tags, repo_digests)

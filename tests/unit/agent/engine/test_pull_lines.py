@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.agent.engine.port import LayerEvent, LayerStep
@@ -10,9 +10,9 @@ from wharfinger.agent.engine.pull_lines import StreamFailure, read_line
 LAYER = "cacd41610185"
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=4,
 )
 _words = st.sampled_from(
     ["Downloading", "Extracting", "Waiting", "Pull complete", "Retrying in 1 second"]
@@ -107,6 +107,7 @@ def test_failures_carry_the_engines_text(line: Any, text: str) -> None:
     assert read_line(line) == StreamFailure(text)
 
 
+@settings(deadline=None)
 @given(_json | _like_lines)
 def test_no_line_raises_and_no_number_is_negative(line: Any) -> None:
     said = read_line(line)
