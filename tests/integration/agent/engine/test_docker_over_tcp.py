@@ -1,0 +1,77 @@
+"""The Docker adapter over TCP, where a proxy can stand between it and a real daemon."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from rig import images
+from rig.engines import DockerEngine as DockerDaemon
+from rig.ports import free_port
+from rig.proxy import Cut, FaultProxy, Status
+from rig.registry import Registry
+
+from wharfinger.agent.engine.docker import DockerEngine
+from wharfinger.agent.engine.port import EngineError
+from wharfinger.domain.failures import FailureClass
+
+TOO_OLD = "client version 1.41 is too old. Minimum supported API version is 1.44"
+
+
+@pytest.fixture(scope="module")
+def daemon_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    host = f"127.0.0.1:{free_port()}"
+    folder = tmp_path_factory.mktemp("engine")
+    with DockerDaemon(folder, options=[f"--host=tcp://{host}"]):
+        yield host
+
+
+@pytest.fixture
+def proxy(daemon_host: str) -> Iterator[FaultProxy]:
+    with FaultProxy(daemon_host) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def engine(proxy: FaultProxy) -> AsyncIterator[DockerEngine]:
+    engine = DockerEngine(f"tcp://{proxy.host}")
+    yield engine
+    await engine.close()
+
+
+async def test_the_api_version_is_the_daemons_and_never_pinned(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    await engine.describe()
+    assert [exchange.path for exchange in proxy.log] == ["/version", "/v1.41/info"]
+
+
+async def test_a_daemon_that_refuses_our_version_is_unsupported_until_it_takes_it(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(Status(r" /v1\.", code=400, body=f'{{"message": "{TOO_OLD}"}}'))
+    with pytest.raises(EngineError) as raised:
+        await engine.describe()
+    failure = raised.value.failure
+    assert failure.failure_class is FailureClass.UNSUPPORTED
+    assert failure.detail == TOO_OLD
+
+    proxy.rules()
+    assert (await engine.describe()).kind == "docker"
+
+
+async def test_a_stream_cut_in_the_middle_is_an_engine_error(
+    engine: DockerEngine, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    with Registry(tmp_path) as registry:
+        pushed = images.push(registry.host, "lab/a", "v1", [images.random_layer("x", 1000)])
+        name = f"{registry.host}/lab/a@{pushed.root_digest}"
+        proxy.rules(Cut(r"POST /v1\.41/images/create", after=10))
+        with pytest.raises(EngineError) as raised:
+            await _pull(engine, name)
+        assert raised.value.failure.failure_class is FailureClass.ENGINE_ERROR
+
+
+async def _pull(engine: DockerEngine, name: str) -> None:
+    async with engine.pull(name, None) as events:
+        async for _ in events:
+            pass
