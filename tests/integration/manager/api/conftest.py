@@ -1,11 +1,20 @@
-"""The API on a port."""
+"""The API on a port, and what it logs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from rig.api import Api, running_api
+from structlog.testing import capture_logs
 
 from wharfinger.manager.storage.port import Storage
+
+
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[list[Any]]:
+    """The log, line by line; unrendered, since a pretty traceback takes seconds."""
+    with capture_logs() as lines:
+        yield lines
 
 
 @pytest.fixture
