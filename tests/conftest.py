@@ -7,11 +7,21 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from rig.postgres import Postgres
 
 from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
+
+settings.register_profile(
+    "sample",
+    deadline=None,  # machines differ; a stage has a deadline as a whole
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.register_profile("full", settings.get_profile("sample"), max_examples=1000)
+settings.load_profile(os.environ.get("WHARFINGER_TEST_EXTENT", "sample"))
 
 pytest_plugins = ["rig.cluster"]
 
