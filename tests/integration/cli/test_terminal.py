@@ -30,8 +30,14 @@ class Terminal:
         self._ours, self.theirs = pty.openpty()
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._written = b""
+        self._more = threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
+
+    def wait_for(self, text: str) -> None:
+        """Until `text` was written."""
+        with self._more:
+            assert self._more.wait_for(lambda: text.encode() in self._written, timeout=30)
 
     def text(self) -> str:
         """All of it, once nobody has the terminal open any more."""
@@ -43,7 +49,9 @@ class Terminal:
     def _read(self) -> None:
         try:
             while data := os.read(self._ours, 65536):
-                self._written += data
+                with self._more:
+                    self._written += data
+                    self._more.notify_all()
         except OSError:  # how Linux says that the other side is closed
             return
 
@@ -59,7 +67,7 @@ def process(program: Program, manager: OddManager) -> tuple[subprocess.Popen[str
     program.environ |= {"TERM": "xterm-256color"}
     terminal = Terminal()
     started = program.start(*PRELOAD, stdout=terminal.theirs, stderr=terminal.theirs)
-    assert manager.watched.wait(30)
+    terminal.wait_for("16 done")
     return started, terminal
 
 
