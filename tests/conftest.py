@@ -1,5 +1,6 @@
 """Fixtures for every level: migrated databases, fresh per test."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -13,6 +14,10 @@ from rig.postgres import Postgres
 from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
+
+# Before its first test pytest-asyncio asks for the present event loop, to put it back later, and
+# asyncio would make one that nobody closes. After this there is none, and none is made.
+asyncio.set_event_loop(None)
 
 settings.register_profile(
     "sample",
