@@ -17,7 +17,7 @@ from rig import processes
 from rig.engines import ContainerEngine
 
 PROGRAM = Path(sys.executable).with_name("wharfinger")
-_READY = 30.0
+_READY = 60.0
 _STOPPED = 15.0
 
 
@@ -46,6 +46,8 @@ class Server:
         folder: Path,
         engines: Sequence[tuple[str, ContainerEngine]],
         environment: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         self._folder = folder
         self._engines = engines
@@ -53,11 +55,12 @@ class Server:
             **os.environ,
             "XDG_CONFIG_HOME": str(folder / "config"),
             "NO_COLOR": "1",
+            "PYTHONDONTWRITEBYTECODE": "",  # the second start is the faster one
             **(environment or {}),
         }
         self.log_path = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self._port = port
 
     @property
     def pid(self) -> int:
@@ -75,6 +78,11 @@ class Server:
         """The superadmin's token."""
         return str(self._connection()["token"])
 
+    @property
+    def token_path(self) -> Path:
+        """The file of the superadmin's token."""
+        return self._folder / "data" / "superadmin.token"
+
     def start(self) -> None:
         """Start it, on its port of last time, and wait until it says that it is up."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -85,12 +93,16 @@ class Server:
         self.log_path.touch()
         said_before = self.log_path.stat().st_size
         self._process = processes.start(command, self.log_path, environment=self.environment)
-        processes.wait_ready(
-            self._process,
-            lambda: b"is up at" in self.log_path.read_bytes()[said_before:],
-            self.log_path,
-            _READY,
-        )
+        try:
+            processes.wait_ready(
+                self._process,
+                lambda: b"is up at" in self.log_path.read_bytes()[said_before:],
+                self.log_path,
+                _READY,
+            )
+        except processes.NotReady:
+            self.kill()
+            raise
         self._port = int(self.url.rpartition(":")[2])
 
     def agents_up(self) -> None:
@@ -101,6 +113,11 @@ class Server:
             return [agent["status"] for agent in agents] == ["UP"] * len(self._engines)
 
         assert processes.wait_until(up, _READY), self.log_path.read_text()[-4000:]
+
+    def wait(self) -> int:
+        """Return its exit code when it ends by itself."""
+        assert self._process is not None
+        return self._process.wait()
 
     def stop(self) -> float:
         """Tell it to stop; how long that took, in seconds."""
@@ -151,7 +168,8 @@ class Server:
         return self.cli("task", "watch", task_id, "--json", timeout=timeout)
 
     def __enter__(self) -> Self:
-        self.start()
+        if self._process is None:
+            self.start()
         return self
 
     def __exit__(

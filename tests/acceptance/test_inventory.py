@@ -3,12 +3,11 @@
 from typing import Any
 
 from rig import processes
-from rig.engines import DockerEngine
+from rig.cluster import Engines
 from rig.registry import Registry
 from rig.samples import push_sample
 from rig.server import Server
 
-Engines = tuple[DockerEngine, DockerEngine]
 SOON = 2.0
 
 
@@ -72,16 +71,16 @@ def test_an_engine_that_dies_is_reported_and_recovers(server: Server, engines: E
 
 
 def test_a_removed_agent_is_gone_from_the_lists_and_unknown_to_selectors(
-    server: Server, registry: Registry
+    own_server: Server, registry: Registry
 ) -> None:
     reference = push_sample(registry.host, "inventory/removed", layers=1).at(registry.host)
-    assert server.cli("image", "preload", reference, "--all-agents").code == 0
+    assert own_server.cli("image", "preload", reference, "--all-agents").code == 0
 
-    assert server.cli("agent", "rm", "left-1").code == 0
+    assert own_server.cli("agent", "rm", "left-1").code == 0
 
-    assert [agent["id"] for agent in server.cli("agent", "ls", "--json").json] == ["right-1"]
-    assert where(server, reference) == ["right-1"]
-    refused = server.cli("image", "preload", reference, "--agents", "left-1", "--json")
+    assert [agent["id"] for agent in own_server.cli("agent", "ls", "--json").json] == ["right-1"]
+    assert where(own_server, reference) == ["right-1"]
+    refused = own_server.cli("image", "preload", reference, "--agents", "left-1", "--json")
     assert refused.json["error"]["class"] == "unknown-selector"
 
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from rig.cluster import Engines
 from rig.engines import DockerEngine
 from rig.registry import Registry
 from rig.samples import Sample, push_sample
 from rig.server import Outcome, Server
-
-Engines = tuple[DockerEngine, DockerEngine]
 
 
 def preloaded(server: Server, registry: Registry, repository: str) -> Sample:

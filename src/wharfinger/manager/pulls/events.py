@@ -20,7 +20,7 @@ def apply(conn: Connection, agent_id: str, events: Iterable[Event]) -> bool:
         if event.attempt_id in own and _apply(conn, agent_id, event):
             changed = True
         else:
-            log.debug("stale event", agent=agent_id, event=event.type, attempt=event.attempt_id)
+            log.debug("stale event", agent=agent_id, kind=event.type, attempt=event.attempt_id)
     return changed
 
 
