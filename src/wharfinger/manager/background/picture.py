@@ -25,6 +25,7 @@ class Picture:
         self._epoch = reading.epoch
         self._event_id = f"{reading.epoch}-0"
         view = reading.view
+        self._status = view.status
         self._progress = Progress(view.current, view.total, view.message)
         self._items = {_key(item): item for item in view.items}
 
@@ -40,16 +41,17 @@ class Picture:
 
     def read(self, reading: Reading) -> TaskEvent | None:
         """Look again: the end, or an update when there is more than the bus had told."""
-        before = self._progress, self._reading.view.status
+        before = self._progress, self._status
         self._reading = reading
         self._epoch = max(self._epoch, reading.epoch)
         view = reading.view
+        self._status = view.status
         if view.current >= self._progress.current or reading.ended:  # else the row lags behind
             self._go_on(Progress(view.current, view.total, view.message))
         changed = self._merge(view.items)
         if reading.ended:
             return self.whole()
-        if not changed and before == (self._progress, view.status):
+        if not changed and before == (self._progress, self._status):
             return None
         return self._update(changed)
 
@@ -64,6 +66,7 @@ class Picture:
         self._event_id = message.id
         data = message.data
         if not self.ended:
+            self._status = TaskStatus.RUNNING
             self._go_on(Progress(data["current"], data["total"], data["message"]))
         self._merge(data["items"])
         return self._update([self._items[_key(item)] for item in data["items"]])
@@ -72,7 +75,7 @@ class Picture:
         """All of it: the end, or the present state."""
         items = list(self._items.values())
         if self._reading.ended:
-            return self._event(_KINDS[self._reading.view.status], items)
+            return self._event(_KINDS[self._status], items)
         return self._update(items)
 
     def _update(self, items: Sequence[Item]) -> TaskEvent:
@@ -85,7 +88,7 @@ class Picture:
             "current_progress": self._progress.current,
             "total_progress": self._progress.total,
             "message": self._progress.message,
-            "status": view.status.value,
+            "status": self._status.value,
             "failure": view.failure.to_json() if view.failure else None,
             "items": list(items),
         }

@@ -113,6 +113,8 @@ class Run:
             self._work.cancel()
 
     def _interrupt(self, why: _Interruption, *, cancel: bool = True) -> None:
+        if self._interruption is why:
+            return  # told once; what it does to heed that is not to be interrupted again
         self._interruption = why
         if self._work is None:
             self._settle_interrupted()

@@ -104,6 +104,12 @@ def test_news_of_a_run_that_is_over_is_dropped() -> None:
     assert (event.id, event.data["current_progress"]) == ("4-1", 4)
 
 
+def test_a_report_says_that_it_runs() -> None:
+    event = Picture(reading(status=TaskStatus.PENDING)).hear(report())
+    assert event is not None
+    assert event.data["status"] == "running"
+
+
 def test_a_mere_ring_is_no_report() -> None:
     assert Picture(reading()).hear(Message("", ENDED, {})) is None
 
