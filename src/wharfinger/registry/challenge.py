@@ -9,7 +9,7 @@ _ITEM = re.compile(
     rf"""[\s,]*(?:
         (?P<key>{_WORD})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))
         |
-        (?P<scheme>{_WORD})(?:[ ]+[A-Za-z0-9._~+/-]+=*(?=\s*(?:,|\Z)))?
+        (?P<scheme>{_WORD})(?=[\s,]|\Z)(?!\s*=)(?:[ ]+[A-Za-z0-9._~+/-]+=*(?=\s*(?:,|\Z)))?
     )""",
     re.VERBOSE,
 )

@@ -1,0 +1,127 @@
+"""Registries made known, on each database and the real docker-registry."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from rig.registry import Registry
+from sqlalchemy import Connection, select
+
+from wharfinger.domain.errors import InvalidRequest, UnknownRegistry
+from wharfinger.domain.failures import FailureError
+from wharfinger.manager.catalogue.registries import Registries, RegistryView
+from wharfinger.manager.catalogue.vault import Vault, VaultError
+from wharfinger.manager.storage import tables
+from wharfinger.manager.storage.port import Storage
+from wharfinger.registry.client import RegistryClient
+from wharfinger.registry.connection import RegistryConnection
+from wharfinger.registry.transport import Limits
+
+ALICE = {"alice": "s3cret-word"}
+DOWN = "127.0.0.1:1"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[RegistryClient]:
+    async with RegistryClient(Limits(check=2)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def registries(storage: Storage, client: RegistryClient) -> Registries:
+    return Registries(storage, Vault(Fernet.generate_key()), client)
+
+
+def _passwords(conn: Connection) -> list[str]:
+    return list(conn.scalars(select(tables.registries.c.password_encrypted)))
+
+
+async def test_a_registry_is_known_with_its_password_encrypted(
+    registries: Registries, storage: Storage, tmp_path: Path
+) -> None:
+    with Registry(tmp_path / "registry", users=ALICE) as registry:
+        url = f"http://{registry.host}"
+
+        added = await registries.add(registry.host, "alice", "s3cret-word")
+
+        assert added == RegistryView(registry.host, url, "alice")
+        assert await registries.list() == [added]
+        assert await registries.connection(registry.host) == RegistryConnection(
+            registry.host, url, "alice", "s3cret-word"
+        )
+        (encrypted,) = await storage.read(_passwords)
+        assert "s3cret-word" not in encrypted
+
+
+async def test_wrong_credentials_are_refused_and_change_nothing(
+    registries: Registries, tmp_path: Path
+) -> None:
+    with Registry(tmp_path / "registry", users=ALICE) as registry:
+        await registries.add(registry.host, "alice", "s3cret-word")
+
+        for username, password in (("alice", "wrong"), (None, None)):
+            with pytest.raises(FailureError) as caught:
+                await registries.add(registry.host, username, password)
+            assert caught.value.code == "auth"
+
+        assert (await registries.connection(registry.host)).password == "s3cret-word"
+
+
+async def test_a_registry_that_is_not_up_yet_is_taken(registries: Registries) -> None:
+
+    await registries.add(DOWN, None, None)
+
+    assert (await registries.connection(DOWN)).username is None
+
+
+async def test_adding_it_again_replaces_what_is_known(registries: Registries) -> None:
+    await registries.add(f"https://{DOWN}", "alice", "before")
+
+    await registries.add(f"http://{DOWN}/v2/", "bob", "after")
+
+    assert await registries.list() == [RegistryView(DOWN, f"http://{DOWN}", "bob")]
+    assert (await registries.connection(DOWN)).password == "after"
+
+
+async def test_a_removed_registry_is_unknown_and_the_known_are_named(
+    registries: Registries,
+) -> None:
+    gone, kept = DOWN, "127.0.0.1:2"
+    await registries.add(gone, None, None)
+    await registries.add(kept, None, None)
+
+    assert (await registries.remove(f"http://{gone}")).host == gone
+
+    for ask in (registries.connection, registries.remove):
+        with pytest.raises(UnknownRegistry) as caught:
+            await ask(gone)
+        assert f"known: {kept}" in caught.value.message
+        assert caught.value.detail == {"registry": gone, "known": [kept]}
+    with pytest.raises(UnknownRegistry):
+        await registries.remove("no address")
+
+
+async def test_another_host_of_the_hub_gets_no_password_of_it(registries: Registries) -> None:
+    with pytest.raises(UnknownRegistry, match=r"The Docker Hub is docker\.io in references"):
+        await registries.connection("registry-1.docker.io")
+
+
+@pytest.mark.parametrize(
+    ("username", "password"), [("alice", None), (None, "word"), ("a:b", "word"), ("a\n", "word")]
+)
+async def test_half_a_credential_is_refused(
+    registries: Registries, username: str | None, password: str | None
+) -> None:
+    with pytest.raises(InvalidRequest):
+        await registries.add("127.0.0.1:1", username, password)
+
+
+async def test_another_key_is_said_when_a_connection_is_needed(
+    registries: Registries, storage: Storage, client: RegistryClient
+) -> None:
+    await registries.add(DOWN, "alice", "word")
+    other = Registries(storage, Vault(Fernet.generate_key()), client)
+
+    with pytest.raises(VaultError, match="another key"):
+        await other.connection(DOWN)
