@@ -64,7 +64,8 @@ def note(text: str) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
     """Rows under headings; `empty` is said when there are none.
 
-    A terminal gets cells folded to its width, anything else whole lines: ids are never cut.
+    A terminal gets cells folded to its width, anything else a line per row and no ornament: ids
+    are never cut.
     """
     if not rows:
         note(empty)
@@ -73,7 +74,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    ornament = box.SIMPLE_HEAD if sys.stdout.isatty() else None
+    grid = Table(box=ornament, show_edge=False, pad_edge=False, header_style="bold")
+    grid.padding = (0, 1) if ornament else (0, 2, 0, 0)
     for column in columns:
         grid.add_column(Text(column), overflow="fold")
     for row in rows:

@@ -136,7 +136,7 @@ def cancel(task_id: str, url: str | None, as_json: bool) -> Exit:
 def show_transitions(transitions: Sequence[Transition]) -> None:
     """What happened, oldest first."""
     rows: list[Sequence[Any]] = [
-        (each["at"], each["from"] or "-", each["to"], each["by"], each["reason"])
+        (words.moment(each["at"]), each["from"] or "-", each["to"], each["by"], each["reason"])
         for each in transitions
     ]
     output.table(("AT", "FROM", "TO", "BY", "REASON"), rows, empty="no transitions")

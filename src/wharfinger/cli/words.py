@@ -40,14 +40,16 @@ def age(seconds: float) -> str:
     return f"{max(int(seconds), 0)} s"
 
 
-def since(moment: str | None, now: datetime | None = None) -> str:
+def moment(text: str) -> str:
+    """`2026-01-02 03:04:05 UTC` from an ISO 8601 time."""
+    return f"{_time(text).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def since(text: str | None, now: datetime | None = None) -> str:
     """The age of an ISO 8601 time; `-` where there is none."""
-    if moment is None:
+    if text is None:
         return "-"
-    then = datetime.fromisoformat(moment)
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return age(((now or datetime.now(UTC)) - then).total_seconds())
+    return age(((now or datetime.now(UTC)) - _time(text)).total_seconds())
 
 
 def share(done: float, total: float) -> int:
@@ -70,3 +72,8 @@ def plain(text: object) -> str:
         else "\ufffd"
         for char in str(text)
     )
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -63,7 +63,7 @@ class Api:
         nodes = await self._pages(
             documents.TASKS, "tasks", limit, status=list(status) or None, withItems=with_items
         )
-        return [cast("Task", {"items": [], **node}) for node in nodes]
+        return [cast("Task", {**node, "items": node.get("items", [])}) for node in nodes]
 
     async def task(self, task_id: str) -> TaskHistory:
         """A task with its transitions."""

@@ -55,5 +55,9 @@ def test_ages_are_one_unit(moment: str | None, text: str) -> None:
     assert words.since(moment, datetime(2026, 1, 2, 0, 0, 4, tzinfo=UTC)) == text
 
 
+def test_moments_are_told_in_utc_and_whole_seconds() -> None:
+    assert words.moment("2026-01-02T04:04:05.678901+01:00") == "2026-01-02 03:04:05 UTC"
+
+
 def test_foreign_text_cannot_move_the_cursor() -> None:
     assert words.plain("\x1b[2Jgone\nnext\u202e") == "\ufffd[2Jgone next\ufffd"
