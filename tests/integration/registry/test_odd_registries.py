@@ -1,5 +1,6 @@
 """The client against registries that misbehave, each in a named way."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from rig.odd_registry import (
     redirect,
     silent,
 )
+from yarl import URL
 
 from wharfinger.domain.failures import FailureError
 from wharfinger.domain.platforms import Platform
@@ -29,7 +31,8 @@ from wharfinger.domain.references import Reference
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.connection import RegistryConnection
 from wharfinger.registry.images import ResolvedImage
-from wharfinger.registry.transport import Limits
+from wharfinger.registry.tokens import SignIn
+from wharfinger.registry.transport import Limits, Transport
 
 AMD64 = Platform("linux", "amd64")
 BASIC = "Basic " + base64.b64encode(b"alice:s3cret-word").decode()
@@ -427,6 +430,36 @@ async def test_a_token_is_kept_whatever_surrounds_it(
     assert len(odd.requests("/token")) == 1
 
 
+@pytest.mark.parametrize(
+    ("stated", "seconds"), [(None, 60), (5, 5), ("90", 90), ("now", 60), (0, 60), (-1, 60)]
+)
+async def test_a_token_is_shown_while_it_lasts(
+    odd: OddRegistry, stated: int | str | None, seconds: float
+) -> None:
+    guard(odd, BEARER)
+    odd.on("/token", answer(json.dumps({"token": "t0ken", "expires_in": stated}).encode()))
+    transport = Transport(Limits())
+    time = 1000.0
+    sign_in = SignIn(transport, clock=lambda: time)
+    refused = await transport.get(URL(f"{odd.url}/v2/"), asked="odd", size_limit=1000)
+
+    assert await sign_in.renew(alice(odd), "scope", refused, None) == "Bearer t0ken"
+    time += seconds - 0.1
+    assert sign_in.known(alice(odd), "scope") == "Bearer t0ken"
+    time += 0.2
+    assert sign_in.known(alice(odd), "scope") is None
+    await transport.close()
+
+
+async def test_many_at_once_share_one_token(client: RegistryClient, odd: OddRegistry) -> None:
+    guard(odd, BEARER)
+    odd.on("/token", TOKEN)
+
+    await asyncio.gather(*(resolve(client, odd) for _ in range(10)))
+
+    assert len(odd.requests("/token")) == 1
+
+
 @pytest.mark.parametrize("status", [401, 400])
 async def test_a_token_that_worked_before_is_renewed_once(
     client: RegistryClient, odd: OddRegistry, status: int
@@ -438,12 +471,10 @@ async def test_a_token_that_worked_before_is_renewed_once(
     odd.admits = {"Bearer t1ken"}
     if status == 400:
         odd.challenges = ()
-        served = odd.image("app", "v2")
         denied = answer(b'{"errors": [{"code": "DENIED"}]}', status=400)
         body = answer(json.dumps(image_manifest(b"{}")).encode())
         odd.on(f"/v2/app/blobs/{digest(b'{}')}", answer(b"{}"))
         odd.on("/v2/app/manifests/v1", first(denied, body))
-        assert served
     await resolve(client, odd)
 
     assert len(odd.requests("/token")) == 2
