@@ -180,9 +180,9 @@ async def test_a_live_manager_keeps_its_tasks(manager: Manager) -> None:
 
 async def test_its_manager_does_not_end_it_for_a_lease_that_ran_out(manager: Manager) -> None:
     owner, work = manager(timing=replace(BRISK, lease=0.0)), Work()
-    await owner.start()
     task_id = await start(owner, work)
     lost_id = await start(manager(timing=DOZING), Work())
+    await owner.start()
     assert await end_of(owner, lost_id) is TaskStatus.FAILED
     work.end()
     assert await end_of(owner, task_id) is TaskStatus.SUCCEEDED
