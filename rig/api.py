@@ -20,6 +20,7 @@ from wharfinger.domain.errors import Unauthenticated, UnknownId, UnknownRegistry
 from wharfinger.domain.states import AgentStatus
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.api.app import create_app
+from wharfinger.manager.api.metrics import Metrics
 from wharfinger.manager.api.serve import ApiServer, listen
 from wharfinger.manager.api.services import Services, Tasks, TransitionView
 from wharfinger.manager.background.service import BackgroundTasks
@@ -171,6 +172,7 @@ class Api:
 
     url: str
     server: ApiServer
+    metrics: Metrics
     services: Services
     storage: Storage
     background: BackgroundTasks
@@ -235,7 +237,8 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
     for name, role in (("root", "superadmin"), ("ann", "user"), ("bob", "user")):
         await access.add_user(name, role)
         tokens[name] = (await access.create_token(name, "test")).token
-    server = ApiServer(create_app(services), listen("127.0.0.1", 0), services.drain)
+    app = create_app(services)
+    server = ApiServer(app, listen("127.0.0.1", 0), services.drain)
     url = f"http://127.0.0.1:{server.port}"
     serving = asyncio.create_task(server.serve())
     await background.start()
@@ -244,6 +247,7 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
             yield Api(
                 url,
                 server,
+                app.state.metrics,
                 services,
                 storage,
                 background,
