@@ -10,11 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-Answer = dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
-
 
 class Odd(Enum):
-    """A step of a stream that is not an event."""
+    """What is no answer, or a step of a stream that is no event."""
 
     CUT = auto()
     """The connection breaks."""
@@ -22,6 +20,8 @@ class Odd(Enum):
     """Nothing more, until the manager is stopped."""
 
 
+Data = dict[str, Any] | Odd
+Answer = Data | Callable[[dict[str, Any]], Data]
 Step = tuple[str, str, Any] | bytes | Odd
 """`(id, kind, data)` of an event, raw bytes, or something odd."""
 
@@ -94,6 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self._asked(body):
             answer = self.manager.answers[_operation(body["query"])]
             data = answer(body["variables"]) if callable(answer) else answer
+            if isinstance(data, Odd):
+                self.close_connection = True
+                return
             # an answer with errors is given whole
             whole = data if "errors" in data else {"data": data}
             self._send(200, "application/json", json.dumps(whole).encode())

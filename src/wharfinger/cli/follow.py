@@ -10,6 +10,7 @@ from wharfinger.cli.display.live import display_for
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.remote import ask
 from wharfinger.client.api import Api
+from wharfinger.client.errors import ServerUnreachable
 from wharfinger.client.shapes import Task
 from wharfinger.domain.errors import Forbidden, UnknownId, WharfingerError
 
@@ -78,4 +79,7 @@ class _Follower:
                 async for event in events:
                     self.task = event.apply(self.task)
                     display.show(self.task)
-        return await api.task(self.task_id)
+        try:
+            return await api.task(self.task_id)
+        except ServerUnreachable:
+            return self.task  # how it ended is known; the manager may stop right after

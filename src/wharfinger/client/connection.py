@@ -23,7 +23,7 @@ class Connection:
     """`url` has no trailing slash. `warning` is a sentence for the person, or empty."""
 
     url: str
-    token: str | None = field(repr=False)
+    token: str | None = field(default=None, repr=False)
     warning: str = ""
 
 

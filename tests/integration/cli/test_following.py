@@ -99,6 +99,21 @@ def test_a_stream_that_ends_early_is_taken_up_where_it_ended(
     assert second.headers["Last-Event-ID"] == "1-7"
 
 
+def test_a_manager_that_stops_right_after_the_end_changes_nothing(
+    program: Program, manager: OddManager
+) -> None:
+    begun(manager)
+    looks = iter([RUNNING])
+    manager.answers["Task"] = lambda _: (
+        {"answer": history(seen)} if (seen := next(looks, None)) else Odd.CUT
+    )
+    manager.streams = [[event("1-1", "bgtask_done", DONE)]]
+    ended = program.run(*PRELOAD, "--json")
+    assert ended.code == 0
+    assert ended.document["status"] == "succeeded"
+    assert ended.document["items"] == DONE["items"]
+
+
 def test_detached_the_task_is_printed_and_not_watched(
     program: Program, manager: OddManager
 ) -> None:
