@@ -6,7 +6,6 @@ with DockerEngine(folder) as engine:
 
 import http.client
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from rig import processes
+from rig import leftovers, processes
 
 
 class ContainerEngine(ABC):
@@ -179,13 +178,8 @@ class ContainerEngine(ABC):
             self.api("DELETE", f"/containers/{container['Id']}?force=1&v=1")
 
     def _remove(self) -> None:
-        """End what outlived the daemon (shims, containerd), unmount, delete."""
-        for pid in processes.running_from(self.folder):
-            _kill(pid)
-        processes.wait_until(lambda: not processes.running_from(self.folder), within=5)
-        for mount in _mounts_below(self.folder):
-            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """What outlived the daemon (shims, containerd) goes with the folder."""
+        leftovers.sweep(self.folder)
 
 
 class DockerEngine(ContainerEngine):
@@ -244,9 +238,3 @@ class _UnixConnection(http.client.HTTPConnection):
 
 def _kill(pid: int) -> None:
     subprocess.run(["kill", "-KILL", str(pid)], check=False, capture_output=True)
-
-
-def _mounts_below(folder: Path) -> list[str]:
-    """Mount points inside `folder`, innermost first."""
-    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return sorted((point for point in points if point.startswith(f"{folder}/")), reverse=True)

@@ -45,7 +45,7 @@ def main() -> None:
         with folder_alone(folder), own_connection(folder):
             show(folder)
     except KeyboardInterrupt:
-        print("\nStopped, and all of it removed.")
+        say("\nStopped, and all of it removed.")
     except Disappointed as error:
         sys.exit(f"error: {error}")
 
@@ -183,7 +183,7 @@ def preferred(port: int) -> int:
 
 def say(text: str) -> None:
     """A line, seen at once."""
-    print(text, flush=True)
+    print(text, flush=True)  # noqa: T201 - it speaks to a person
 
 
 if __name__ == "__main__":
