@@ -31,7 +31,7 @@ from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.storage.port import Storage
-from wharfinger.registry.resolve import ResolvedImage
+from wharfinger.registry.images import ResolvedImage
 
 log = structlog.get_logger()
 

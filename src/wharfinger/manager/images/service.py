@@ -1,12 +1,13 @@
 """Preload and unload as asked for: checked whole before anything exists, then a background task."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, insert, update
 
 from wharfinger.domain.errors import InvalidRequest, WharfingerError
 from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 from wharfinger.domain.selectors import select as select_agents
 from wharfinger.domain.states import AgentStatus
@@ -23,7 +24,7 @@ from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
-from wharfinger.registry.resolve import ResolvedImage
+from wharfinger.registry.images import ResolvedImage
 
 _RESOLVED_AT_ONCE = 8
 
@@ -57,10 +58,10 @@ class Images:
         `UnknownRegistry`, or `FailureError` with the class the registry's answer has.
         """
         wanted = _parse(references)
-        select_agents(_given(targets), await self._storage.read(agents.present))
-        resolved = await self._resolve(wanted)
+        chosen = select_agents(_given(targets), await self._storage.read(agents.present))
+        resolved = await self._resolve(wanted, {agent.platform for agent in chosen})
         task_id = await self._storage.write(
-            _insert_preload, self._tasks, targets, resolved, owner_id
+            _insert_preload, self._tasks, {agent.id for agent in chosen}, resolved, owner_id
         )
         await self._tasks.launch(task_id)
         return task_id
@@ -82,7 +83,9 @@ class Images:
         views = await self._storage.read(list_images, reference, agent_id)
         return [view for view in views if after is None or view.key > after][:limit]
 
-    async def _resolve(self, references: Sequence[Reference]) -> Sequence[ResolvedImage]:
+    async def _resolve(
+        self, references: Sequence[Reference], hosts: Collection[Platform]
+    ) -> Sequence[ResolvedImage]:
         connections = [
             await self._registries.connection(reference.registry) for reference in references
         ]
@@ -91,7 +94,7 @@ class Images:
         async def one(index: int) -> ResolvedImage | WharfingerError:
             async with few:
                 try:
-                    return await self._client.resolve(references[index], connections[index])
+                    return await self._client.resolve(references[index], connections[index], hosts)
                 except WharfingerError as error:
                     return error
 
@@ -105,7 +108,10 @@ class Images:
         }
         if refused:
             first = next(iter(refused.values()))
-            first.detail["references"] = {name: e.to_json() for name, e in refused.items()}
+            first.detail["refused"] = {
+                name: {"class": error.code, "message": error.message}
+                for name, error in refused.items()
+            }
             raise first
         return [answer for answer in answers if isinstance(answer, ResolvedImage)]
 
@@ -127,12 +133,12 @@ def _parse(references: Sequence[str]) -> list[Reference]:
 def _insert_preload(
     conn: Connection,
     tasks: BackgroundTasks,
-    targets: Sequence[str],
+    chosen: Collection[str],
     resolved: Sequence[ResolvedImage],
     owner_id: str,
 ) -> str:
-    chosen = select_agents(targets, agents.present(conn))
-    new = [_preload_item(agent, image) for agent in chosen for image in resolved]
+    here = [agent for agent in agents.present(conn) if agent.id in chosen]
+    new = [_preload_item(agent, image) for agent in here for image in resolved]
     task_id = tasks.insert_named(
         conn,
         name=PRELOAD,
@@ -154,18 +160,17 @@ def _preload_item(agent: AgentView, image: ResolvedImage) -> NewItem:
     if agent.status is AgentStatus.LOST:
         failure = _lost(agent)
     elif variant is None:
-        there = ", ".join(dict.fromkeys(str(entry.platform) for entry in image.platforms))
+        there = ", ".join(map(str, image.available))
         failure = Failure(
             FailureClass.WRONG_PLATFORM,
             f"{image.reference} has no variant for {agent.platform}; it has {there or 'none'}: "
             "push one, or leave this host out",
         )
-    sizes = {layer.digest: layer.size for layer in variant.layers} if variant else {}
     return NewItem(
         agent_id=agent.id,
         reference=str(image.reference),
         root_digest=image.root_digest,
-        bytes_total=sum(sizes.values()),
+        bytes_total=variant.size if variant else 0,
         failure=failure,
     )
 
@@ -210,7 +215,7 @@ def _lost(agent: AgentView) -> Failure:
 def _catalogue(conn: Connection, image: ResolvedImage) -> None:
     """The reference means this root digest from now on."""
     table = tables.images
-    size = max((sum(x.size for x in entry.layers) for entry in image.platforms), default=0)
+    size = max((variant.size for variant in image.platforms), default=0)
     values = {"root_digest": image.root_digest, "size": size, "updated_at": now(conn)}
     name = str(image.reference)
     changed = conn.execute(update(table).where(table.c.reference == name).values(**values))
