@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from rig.api import Api
 
+from wharfinger.manager.api import bodies
 from wharfinger.manager.api.graphql.endpoint import LARGEST_BODY
 
 QUERY = "{ viewer { id } }"
@@ -42,7 +43,7 @@ REFUSED: dict[str, str] = {
     "unknown-field": "{ nothing }",
     "aliases-2000": "{" + " ".join(f"a{n}: viewer {{ id }}" for n in range(2000)) + "}",
     "aliases-51": "{" + " ".join(f"a{n}: viewer {{ id }}" for n in range(51)) + "}",
-    "repeated-fields": "{" + "viewer { id } " * 300 + "}",
+    "repeated-fields": "{" + "viewer { id } " * 151 + "}",
     "deep": "{ agents " + "{ images " * 400 + "}" * 401,
     "deep-lists": "{ tasks(status: " + "[" * 1500 + "]" * 1500 + ") { nodes { id } } }",
     "doubling-fragments": "{ ...f0 } "
@@ -111,6 +112,23 @@ async def test_a_body_that_says_it_is_too_large_is_refused_unread(api: Api) -> N
     writer.write(head.encode())
     async with asyncio.timeout(5):
         assert b" 413 " in await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "READ_SECONDS", 0.05)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
+    head = (
+        "POST /graphql HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {api.tokens['root']}\r\nContent-Length: 1000\r\n\r\n"
+    )
+    writer.write(head.encode() + b'{"query": ')
+    async with asyncio.timeout(5):
+        assert b" 408 " in await reader.readline()
     writer.close()
     await writer.wait_closed()
 

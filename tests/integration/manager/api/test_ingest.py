@@ -75,6 +75,12 @@ async def test_what_is_malformed_is_422_and_says_where(api: Api) -> None:
     assert api.fleet.reports == []
 
 
+async def test_a_nul_in_a_raw_text_does_not_keep_a_report_from_being_kept(api: Api) -> None:
+    body = {**REPORTED, "incarnation": "a\0b"}
+    assert (await api.client.post(REPORT, json=body, headers=AGENT)).status_code == 200
+    assert api.fleet.reports[0].incarnation == "a\N{REPLACEMENT CHARACTER}b"
+
+
 async def test_a_refusal_never_repeats_what_was_sent(api: Api) -> None:
     body = {**REGISTRATION, "callToken": {"secret": "hunter2hunter2"}, "os": 7}
     answer = await api.client.post(REGISTER, json=body, headers=AGENT)

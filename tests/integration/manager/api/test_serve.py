@@ -83,7 +83,7 @@ def localhost_of_both_families(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever this machine's hosts file says."""
     really = socket.getaddrinfo
 
-    def both(host: str, port: int, **hints: Any) -> list[Any]:
+    def both(_host: str, port: int, **hints: Any) -> list[Any]:
         return [*really("127.0.0.1", port, **hints), *really("::1", port, **hints)]
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
@@ -97,6 +97,20 @@ def test_a_host_of_both_families_has_one_port() -> None:
     assert len({bound.getsockname()[1] for bound in sockets}) == 1
     for bound in sockets:
         bound.close()
+
+
+def test_an_address_that_is_not_here_is_left_out_beside_one_that_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    really = socket.getaddrinfo
+
+    def one_elsewhere(_host: str, port: int, **hints: Any) -> list[Any]:
+        return [*really("192.0.2.1", port, **hints), *really("127.0.0.1", port, **hints)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", one_elsewhere)
+    (bound,) = listen("localhost", 0)
+    assert bound.getsockname()[0] == "127.0.0.1"
+    bound.close()
 
 
 @needs_ipv6

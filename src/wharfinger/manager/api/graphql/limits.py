@@ -23,10 +23,12 @@ from strawberry.extensions import SchemaExtension
 
 MAX_TOKENS: Final = 4000
 """Words and signs. Longer lists belong into variables."""
-MAX_DEPTH: Final = 15
-"""Fields within fields; an introspection query has thirteen."""
+MAX_DEPTH: Final = 20
+"""Fields within fields; a full introspection query has 15."""
 MAX_ALIASES: Final = 50
-MAX_FIELDS: Final = 500
+MAX_FIELDS: Final = 300
+"""A full introspection query has 231. Validation compares fields of one name pair by pair: with 300
+it takes up to a quarter of a second, with 500 a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
