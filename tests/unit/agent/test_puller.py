@@ -1,0 +1,153 @@
+"""Every attempt has one true end, whatever the engine's stream claims."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from rig.misbehaving_engine import DIGEST, NAME, PINNED, MisbehavingEngine, nothing
+
+from wharfinger.agent.engine.port import EngineError
+from wharfinger.agent.locks import KeyedLocks
+from wharfinger.agent.outbox import Outbox
+from wharfinger.agent.puller import Puller
+from wharfinger.contracts.ingest import Event, ImagePullFailed, ImagePullFinished, ImagePullStarted
+from wharfinger.contracts.rpc import PullOrder, PullOutcome, PullPolicy
+from wharfinger.domain.failures import Failure, FailureClass
+
+BROKEN = EngineError(Failure(FailureClass.NETWORK, "the registry went away"))
+
+
+class Yard:
+    """One puller, its engine, and what it told."""
+
+    def __init__(self, at_end: Callable[[MisbehavingEngine], None] = nothing) -> None:
+        self.engine = MisbehavingEngine(at_end)
+        self.news = asyncio.Event()
+        self.outbox = Outbox(self.news)
+        self.puller = Puller(self.engine, KeyedLocks(), self.outbox)
+
+    async def begin(self, *attempt_ids: str) -> None:
+        orders = [
+            PullOrder(
+                attempt_id=attempt_id,
+                reference=f"{NAME}:{attempt_id}",
+                root_digest=DIGEST,
+                layers=(),
+                policy=PullPolicy.PRELOAD,
+            )
+            for attempt_id in attempt_ids
+        ]
+        answers = await self.puller.check_and_pull(orders, 5)
+        assert {answer.outcome for answer in answers} == {PullOutcome.PULLING}
+        async with asyncio.timeout(5):
+            await self.engine.asked.wait()
+
+    async def ends(self, count: int) -> list[Event]:
+        async with asyncio.timeout(5):
+            while len(self._ends()) < count:
+                self.news.clear()
+                await self.news.wait()
+        assert self.puller.in_hand() == ()
+        return self._ends()
+
+    def _ends(self) -> list[Event]:
+        return [each for each in self.outbox.pending if not isinstance(each, ImagePullStarted)]
+
+
+def raises(error: EngineError) -> Callable[[MisbehavingEngine], None]:
+    def at_end(_: MisbehavingEngine) -> None:
+        raise error
+
+    return at_end
+
+
+def holds_it(engine: MisbehavingEngine) -> None:
+    engine.hold()
+
+
+def holds_it_and_complains(engine: MisbehavingEngine) -> None:
+    engine.hold()
+    raise BROKEN
+
+
+def dies(engine: MisbehavingEngine) -> None:
+    engine.dead = True
+
+
+def meets_a_defect(_: MisbehavingEngine) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("at_end", "failure_class"),
+    [
+        (nothing, FailureClass.CORRUPT),
+        (raises(BROKEN), FailureClass.NETWORK),
+        (dies, FailureClass.ENGINE_ERROR),
+        (meets_a_defect, FailureClass.INTERNAL),
+    ],
+)
+async def test_what_is_not_on_the_host_has_failed_for_everybody(
+    at_end: Callable[[MisbehavingEngine], None], failure_class: FailureClass
+) -> None:
+    yard = Yard(at_end)
+    await yard.begin("t1", "t2")
+    yard.engine.let_go.set()
+    for end in await yard.ends(2):
+        assert isinstance(end, ImagePullFailed)
+        assert end.failure.failure_class is failure_class
+
+
+@pytest.mark.parametrize("at_end", [holds_it, holds_it_and_complains])
+async def test_what_is_on_the_host_has_arrived_whatever_was_said(
+    at_end: Callable[[MisbehavingEngine], None],
+) -> None:
+    yard = Yard(at_end)
+    await yard.begin("t1", "t2")
+    yard.engine.let_go.set()
+    ends = await yard.ends(2)
+    assert all(isinstance(end, ImagePullFinished) for end in ends)
+    assert {f"{NAME}:t1", f"{NAME}:t2", PINNED} <= yard.engine.held.keys()
+
+
+async def test_a_pull_that_was_done_as_it_was_cancelled_stays_done() -> None:
+    yard = Yard()
+    await yard.begin("t1")
+    yard.engine.hold()
+    (answer,) = await yard.puller.cancel(["t1"], 5)
+    assert answer.outcome is PullOutcome.PRESENT
+    assert yard.engine.closed.is_set()
+    (end,) = await yard.ends(1)
+    assert isinstance(end, ImagePullFinished)
+
+
+async def test_cancels_of_one_attempt_at_once_are_answered_alike() -> None:
+    yard = Yard()
+    await yard.begin("t1")
+    answers = await asyncio.gather(*(yard.puller.cancel(["t1"], 5) for _ in range(3)))
+    assert {answer.outcome for (answer,) in answers} == {PullOutcome.ABORTED}
+    assert len(await yard.ends(1)) == 1
+
+
+async def test_a_pull_cancelled_before_it_ran_has_its_end_too() -> None:
+    yard = Yard()
+    order = PullOrder(
+        attempt_id="t1",
+        reference=f"{NAME}:v1",
+        root_digest=DIGEST,
+        layers=(),
+        policy=PullPolicy.SESSION,
+    )
+    await yard.puller.check_and_pull([order], 5)
+    (answer,) = await yard.puller.cancel(["t1"], 5)
+    assert answer.outcome is PullOutcome.ABORTED
+    (end,) = await yard.ends(1)
+    assert isinstance(end, ImagePullFailed)
+
+
+async def test_closing_the_puller_closes_every_stream() -> None:
+    yard = Yard()
+    await yard.begin("t1")
+    await yard.puller.close()
+    assert yard.engine.closed.is_set()
+    assert yard.puller.in_hand() == ()
