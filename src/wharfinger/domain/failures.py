@@ -104,6 +104,23 @@ class FailureError(WharfingerError):
         self.code = failure.failure_class.value  # type: ignore[misc]
 
 
+def met_after_resolving(failure: Failure) -> Failure:
+    """A failure of a pull, knowing that the registry showed the image a moment before.
+
+    An engine's `not-found` then says something of the registry's answers to it (an engine may take
+    a refused HEAD or an unwanted media type for an absence), not of the image.
+    """
+    if failure.failure_class is not FailureClass.NOT_FOUND:
+        return failure
+    return Failure(
+        FailureClass.REGISTRY_ERROR,
+        "the registry showed this digest to us, but not to the engine: "
+        "look at the registry's own log, and whether the image was deleted meanwhile",
+        failure.detail,
+        failure.retry_after,
+    )
+
+
 def retry_delay(failure: Failure, tries: int) -> float | None:
     """Seconds until the next try after `tries` of them failed, or None when it is final.
 

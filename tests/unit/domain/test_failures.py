@@ -7,6 +7,7 @@ from wharfinger.domain.failures import (
     FailureClass,
     FailureError,
     Scope,
+    met_after_resolving,
     retry_delay,
 )
 
@@ -28,6 +29,14 @@ def test_only_what_may_pass_is_tried_again(failure_class: FailureClass) -> None:
 def test_what_the_registry_asks_for_wins_upwards() -> None:
     asked = Failure(FailureClass.RATE_LIMITED, "slow down", retry_after=7.0)
     assert [retry_delay(asked, tries) for tries in (1, 2, 3)] == [7.0, 7.0, 15.0]
+
+
+def test_an_engine_that_does_not_find_what_was_resolved_does_not_deny_the_image() -> None:
+    met = met_after_resolving(Failure(FailureClass.NOT_FOUND, "no", "manifest unknown"))
+    assert met.failure_class is FailureClass.REGISTRY_ERROR
+    assert met.detail == "manifest unknown"
+    network = Failure(FailureClass.NETWORK, "no")
+    assert met_after_resolving(network) is network
 
 
 def test_a_failure_before_anything_exists_has_the_failures_class() -> None:

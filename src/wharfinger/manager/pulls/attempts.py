@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.contracts.wire import ImageEvidence
-from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.failures import Failure, FailureClass, met_after_resolving
 from wharfinger.domain.identity import shortcoming
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
@@ -216,6 +216,7 @@ def finish(conn: Connection, attempt_id: str, evidence: ImageEvidence, *, by: st
 
 def fail(conn: Connection, attempt_id: str, failure: Failure, *, by: str) -> bool:
     """It ended without the image; class `cancelled` is an abort."""
+    failure = met_after_resolving(failure)
     if failure.failure_class is FailureClass.CANCELLED:
         return _end(conn, attempt_id, AttemptStatus.ABORTED, failure.message, by)
     reason = f"{failure.failure_class}: {failure.message}"

@@ -34,6 +34,9 @@ metadata = MetaData(
 )
 
 
+_MAYBE_JSON = JSON(none_as_null=True)
+
+
 def _one_of(column: str, states: type[StrEnum]) -> CheckConstraint:
     words = ", ".join(f"'{state.value}'" for state in states)
     return CheckConstraint(f"{column} IN ({words})", name=column)
@@ -136,7 +139,7 @@ tasks = Table(
     Column("message", Text, nullable=False),
     Column("function", Text),  # the registered function of a named task; none when ad hoc
     Column("arguments", JSON, nullable=False),
-    Column("failure", JSON),  # {class, message, detail} of a task that failed as a whole
+    Column("failure", _MAYBE_JSON),  # {class, message, detail} of a task that failed as a whole
     Column("runner", Text),  # the manager that runs it
     Column("epoch", Integer, nullable=False),  # counts its runners
     Column("lease_until", Double),
@@ -158,7 +161,7 @@ items = Table(
     Column("status", Text, nullable=False),
     Column("phase", Text, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("failure", JSON),
+    Column("failure", _MAYBE_JSON),
     Column("bytes_done", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
     Column("kept_by", JSON, nullable=False),
@@ -180,8 +183,8 @@ attempts = Table(
     Column("incarnation", Text),  # the agent's, when it accepted
     Column("accepted_begun", Integer),  # reports the agent had begun when it accepted
     Column("sends", Integer, nullable=False),
-    Column("evidence", JSON),
-    Column("failure", JSON),
+    Column("evidence", _MAYBE_JSON),
+    Column("failure", _MAYBE_JSON),
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),  # the engine was asked
     Column("ended_at", Double),
