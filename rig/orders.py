@@ -26,11 +26,19 @@ class SampleImage:
         size: int = 64 * 1024,
         layers: int = 2,
         architecture: str = "amd64",
+        credentials: tuple[str, str] | None = None,
     ) -> None:
         self.repository = f"agent/image-{next(_numbers)}"
         self.name = f"{(via or registry).host}/{self.repository}"
         blobs = [random_layer(f"f{n}", size) for n in range(layers)]
-        self.pushed = push(registry.host, self.repository, "v1", blobs, architecture=architecture)
+        self.pushed = push(
+            registry.host,
+            self.repository,
+            "v1",
+            blobs,
+            architecture=architecture,
+            credentials=credentials,
+        )
 
     @property
     def tag(self) -> str:

@@ -2,10 +2,11 @@
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 from rig.engines import DockerEngine as Dockerd
-from rig.images import push, random_layer
+from rig.images import push, push_index, random_layer
 from rig.orders import SampleImage, blob_gets, cancel, held, pull
 from rig.proxy import FaultProxy, Rate
 from rig.recording_manager import RecordingManager
@@ -225,6 +226,42 @@ async def test_a_foreign_image_that_was_there_before_stays(
     assert isinstance(end, ImagePullFailed)
     assert end.failure.failure_class is FailureClass.WRONG_PLATFORM
     assert held(dockerd, image.tag) is not None
+
+
+async def test_an_index_is_present_under_its_own_digest(
+    manager: RecordingManager, registry: Registry
+) -> None:
+    image = SampleImage(registry)
+    foreign = push(
+        registry.host, image.repository, "arm", [random_layer("f", 1000)], architecture="arm64"
+    )
+    index = push_index(
+        registry.host,
+        image.repository,
+        "v1",
+        {("linux", "arm64", ""): foreign, ("linux", "amd64", ""): image.pushed},
+    )
+    order = image.order("t1") | {"rootDigest": index.root_digest}
+    await pull(manager, order)
+    end = await manager.end_of("t1")
+    assert isinstance(end, ImagePullFinished)
+    assert f"{image.name}@{index.root_digest}" in end.evidence.digests
+    assert end.evidence.image_id == image.pushed.config_digest
+    assert end.evidence.architecture == "amd64"
+
+
+async def test_credentials_reach_the_registry_with_their_attempt_alone(
+    manager: RecordingManager, tmp_path: Path
+) -> None:
+    with Registry(tmp_path / "guarded", users={"alice": "secret"}) as guarded:
+        image = SampleImage(guarded, credentials=("alice", "secret"))
+        await pull(manager, image.order("t1"))
+        refused = await manager.end_of("t1")
+        assert isinstance(refused, ImagePullFailed)
+        assert refused.failure.failure_class is FailureClass.AUTH
+        credentials = {"username": "alice", "password": "secret"}
+        await pull(manager, image.order("t2") | {"credentials": credentials})
+        assert isinstance(await manager.end_of("t2"), ImagePullFinished)
 
 
 async def test_a_digest_the_registry_lacks_is_not_found(
