@@ -13,7 +13,6 @@ from wharfinger.registry.images import PlatformImage, ResolvedImage
 from wharfinger.registry.manifests import Descriptor, ImageIndex, ImageManifest, config_platform
 from wharfinger.registry.repository import Repository
 
-
 DEPTH_LIMIT: Final = 5
 """Levels of indexes in indexes."""
 FOLLOWED_LIMIT: Final = 64

@@ -15,6 +15,7 @@ from wharfinger.manager.background.timing import Timing
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
+from wharfinger.manager.figures import Figures
 from wharfinger.manager.fleet.service import Fleet
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.images.preload import Preload
@@ -73,15 +74,19 @@ async def running_manager(
         registries=registries,
         loops=(fleet.silence, fleet.stale, *tasks.loops),
     )
-    server = ApiServer(create_app(services), sockets, services.drain)
+    app = create_app(services)
+    figures = Figures(storage, app.state.metrics.registry)
+    server = ApiServer(app, sockets, services.drain)
     serving = asyncio.create_task(server.serve(), name="api")
     try:
         await tasks.start(sole_manager=sole)
         await fleet.start()
+        figures.loop.start()
         yield RunningManager(_url(sockets), storage, access)
     finally:
         await server.stop()
         await serving
+        await figures.loop.stop()
         await tasks.stop()
         await fleet.stop()
         await client.close()
