@@ -37,7 +37,9 @@ def configure(*, json: bool, level: str = "info", stream: TextIO | None = None) 
         strike_out_secrets,
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if json
-        else structlog.dev.ConsoleRenderer(colors=False),
+        else structlog.dev.ConsoleRenderer(
+            colors=False, exception_formatter=structlog.dev.plain_traceback
+        ),
     ]
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(

@@ -78,6 +78,15 @@ def test_secrets_are_struck_out_of_tracebacks_and_of_what_libraries_log(
     assert SECRET not in written.getvalue()
 
 
+def test_people_get_lines_of_text(written: io.StringIO) -> None:
+    logs.configure(json=False, stream=written)
+    structlog.get_logger().error("failed", agent="one", exc_info=ValueError(f"Bearer {SECRET}"))
+    assert "[error    ] failed" in written.getvalue()
+    assert "agent=one" in written.getvalue()
+    assert "ValueError: Bearer ***" in written.getvalue()
+    assert SECRET not in written.getvalue()
+
+
 def test_what_is_no_secret_stays(written: io.StringIO) -> None:
     structlog.get_logger().info("said", token_id="7", reference="h:5000/a@sha256:ab", password="")
     (line,) = lines(written)
