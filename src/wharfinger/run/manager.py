@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from wharfinger.manager.access.service import Access
@@ -47,51 +47,66 @@ async def running_manager(
     the context ends streams, hands tasks over and closes everything, within seconds.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sockets = listen(settings.host, settings.port)
-    await asyncio.to_thread(migrate, settings.storage_url)
-    manager_id = new_id()
-    by = f"manager {manager_id}"
-    storage = open_storage(settings.storage_url)
-    bus = MemoryBus()
-    vault = Vault.from_file(settings.data_dir / "secrets.key")
-    client = RegistryClient()
-    registries = Registries(storage, vault, client)
-    access = Access(storage)
-    tasks = BackgroundTasks(storage, bus, timing=Timing(keep=settings.task_retention_days * 86400))
-    fleet = Fleet(
-        storage, bus, vault, manager_id=manager_id, lost_after=settings.agent_lost_seconds
-    )
-    preload = Preload(storage, bus, fleet.calls, registries, settings.limits, by)
-    images = Images(
-        storage, tasks, registries, client, preload, Unload(storage, bus, fleet.calls, by)
-    )
-    services = Services(
-        storage=storage,
-        access=access,
-        fleet=fleet,
-        images=images,
-        tasks=tasks,
-        registries=registries,
-        loops=(fleet.silence, fleet.stale, *tasks.loops),
-    )
-    app = create_app(services)
-    figures = Figures(storage, app.state.metrics.registry)
-    server = ApiServer(app, sockets, services.drain)
-    serving = asyncio.create_task(server.serve(), name="api")
-    try:
-        await tasks.start(sole_manager=sole)
+    async with AsyncExitStack() as closing:
+        sockets = listen(settings.host, settings.port)
+        for bound in sockets:
+            closing.callback(bound.close)
+        await asyncio.to_thread(migrate, settings.storage_url)
+
+        storage = open_storage(settings.storage_url)
+        closing.push_async_callback(storage.close)
+        bus = MemoryBus()
+        closing.push_async_callback(bus.close)
+        client = RegistryClient()
+        closing.push_async_callback(client.close)
+
+        manager_id = new_id()
+        by = f"manager {manager_id}"
+        vault = _vault(settings)
+        registries = Registries(storage, vault, client)
+        access = Access(storage)
+        keep = Timing(keep=settings.task_retention_days * 86400)
+        tasks = BackgroundTasks(storage, bus, timing=keep)
+        fleet = Fleet(
+            storage, bus, vault, manager_id=manager_id, lost_after=settings.agent_lost_seconds
+        )
+        preload = Preload(storage, bus, fleet.calls, registries, settings.limits, by)
+        unload = Unload(storage, bus, fleet.calls, by)
+        images = Images(storage, tasks, registries, client, preload, unload)
+
+        services = Services(
+            storage=storage,
+            access=access,
+            fleet=fleet,
+            images=images,
+            tasks=tasks,
+            registries=registries,
+            loops=(fleet.silence, fleet.stale, *tasks.loops),
+        )
+        app = create_app(services)
+        figures = Figures(storage, app.state.metrics.registry)
+
+        closing.push_async_callback(fleet.stop)
         await fleet.start()
+        closing.push_async_callback(tasks.stop)
+        await tasks.start(sole_manager=sole)
+        closing.push_async_callback(figures.loop.stop)
         figures.loop.start()
+        server = ApiServer(app, sockets, services.drain)
+        serving = asyncio.create_task(server.serve(), name="api")
+        closing.push_async_callback(_stop, server, serving)
         yield RunningManager(_url(sockets), storage, access)
-    finally:
-        await server.stop()
-        await serving
-        await figures.loop.stop()
-        await tasks.stop()
-        await fleet.stop()
-        await client.close()
-        await bus.close()
-        await storage.close()
+
+
+async def _stop(server: ApiServer, serving: asyncio.Task[None]) -> None:
+    await server.stop()
+    await serving
+
+
+def _vault(settings: ManagerSettings) -> Vault:
+    if settings.secrets_key is not None:
+        return Vault(settings.secrets_key.get_secret_value().encode())
+    return Vault.from_file(settings.data_dir / "secrets.key")
 
 
 def _url(sockets: list[socket.socket]) -> str:

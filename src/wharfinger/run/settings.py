@@ -29,6 +29,9 @@ class ManagerSettings(BaseSettings):
     """The folder of the SQLite database, the key of the secrets and the agents' files."""
     database_url: SecretStr | None = None
     """`postgresql+psycopg://user:password@host/name`; SQLite in the data folder when not set."""
+    secrets_key: SecretStr | None = None
+    """The key that registry passwords are encrypted with, the same for all managers of a database;
+    a file in the data folder when not set."""
     pulls_per_agent: Annotated[int, Field(ge=1)] = 3
     """Pulls in flight on one agent at most."""
     pulls_per_registry: Annotated[int, Field(ge=1)] = 64
