@@ -1,7 +1,10 @@
 from pathlib import Path
 
-from graphql import GraphQLInterfaceType, GraphQLUnionType, build_schema
+import pytest
+from graphql import GraphQLInterfaceType, GraphQLUnionType, build_schema, parse, validate
 
+from wharfinger.client import documents
+from wharfinger.manager.api.graphql.limits import excess
 from wharfinger.manager.api.graphql.schema import sdl
 
 COMMITTED = Path(__file__).parents[5] / "docs" / "reference" / "schema.graphql"
@@ -30,3 +33,12 @@ def test_everything_that_may_fail_by_name_shows_its_description() -> None:
     for root in (built.query_type, built.mutation_type):
         assert root is not None
         assert all(field.description for field in root.fields.values())
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in vars(documents) if name.isupper() and not name.startswith("_")]
+)
+def test_what_the_client_asks_is_valid_and_within_the_limits(name: str) -> None:
+    document = parse(getattr(documents, name))
+    assert validate(build_schema(sdl()), document) == []
+    assert excess(document) is None
