@@ -3,13 +3,20 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection, select, update
 
-from wharfinger.contracts.ingest import Acknowledgement, Registered, Registration, Report
+from wharfinger.contracts.ingest import (
+    Acknowledgement,
+    EngineFacts,
+    Registered,
+    Registration,
+    Report,
+)
 from wharfinger.domain.errors import StaleIncarnation, Unauthenticated
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
@@ -220,7 +227,7 @@ def _note_report(conn: Connection, said: Report, bearer: str) -> _Noted:
             heard_at=now(conn),
             reports_begun=max(said.begun, row.reports_begun),
             inventory_version=version,
-            **({"engine": said.engine.to_wire()} if said.engine else {}),
+            engine=_engine_facts(row.engine, said.engine),
         )
     )
     reconciled = version != "" or (said.engine is not None and said.engine.problem != "")
@@ -241,6 +248,13 @@ def _note_report(conn: Connection, said: Report, bearer: str) -> _Noted:
             report_seconds=1.0,
         ),
     )
+
+
+def _engine_facts(known: Mapping[str, Any], said: EngineFacts | None) -> Mapping[str, Any]:
+    """What is known of the engine: one that does not answer keeps its kind and version."""
+    if said is None:
+        return known
+    return said.to_wire() if said.kind else {**known, "problem": said.problem}
 
 
 def _lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:

@@ -150,6 +150,12 @@ async def test_an_agent_whose_engine_is_dead_is_up_and_says_so(
     view = await fleet.agent("a-1")
     assert (view.status, view.engine.problem) == (AgentStatus.UP, "connection refused")
 
+    unknown = EngineFacts(kind="", version="", store="", problem="still refused")
+    report = Report(incarnation="i1", begun=2, engine=unknown)
+    await fleet.report(report, process.credential)
+    view = await fleet.agent("a-1")
+    assert view.engine == ENGINE.model_copy(update={"problem": "still refused"})
+
 
 async def test_a_wrong_bearer_neither_joins_nor_reports(fleet: Fleet, join_token: str) -> None:
     with pytest.raises(Unauthenticated):
