@@ -38,7 +38,7 @@ class Samples:
 
 def main() -> None:
     """Show it, stay up until Ctrl-C or SIGTERM, and take everything down again."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     folder = cache_home() / "wharfinger" / "quickstart"
     try:
