@@ -20,8 +20,8 @@ READY = "Ctrl-C here stops all of it"
 class Quickstart:
     """The script, started in a home and led to the point where it stays up."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self) -> None:
+        self.home = home = Path(tempfile.mkdtemp(prefix="q-"))
         self.folder = home / ".cache" / "wharfinger" / "quickstart"
         self.connection = home / ".config" / "wharfinger" / "client.json"
         self._log = home / "output"
@@ -52,15 +52,21 @@ class Quickstart:
         return self._process.wait(60)
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """A command it printed, in another terminal."""
+        """Commands for it, in another terminal, as if its usual ports had been free."""
+        url, registry = (
+            found[1]
+            for pattern in (r"is up at (\S+)", r"registry (\S+) is known")
+            if (found := re.search(pattern, self.output))
+        )
+        command = command.replace("http://127.0.0.1:8080", url).replace("127.0.0.1:5000", registry)
         return subprocess.run(
-            command,
-            shell=True,
+            ["bash", "-e", "-o", "pipefail", "-c", command],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
             env={"HOME": str(self.home), "PATH": os.environ["PATH"]},
         )
 
@@ -71,44 +77,76 @@ class Quickstart:
         shutil.rmtree(self.home)
 
 
+def tutorial(name: str) -> str:
+    """The commands of a tutorial, as one script."""
+    text = (ROOT / "docs" / "tutorial" / f"{name}.md").read_text()
+    return "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Quickstart]:
+    """One that stays up; the tests of this module share it, each leaving the images as it likes."""
+    quickstart = Quickstart()
+    try:
+        quickstart.start()
+        yield quickstart
+    finally:
+        quickstart.clear()
+
+
 @pytest.fixture
-def quickstart() -> Iterator[Quickstart]:
-    quickstart = Quickstart(Path(tempfile.mkdtemp(prefix="q-")))
-    yield quickstart
-    quickstart.clear()
+def killed() -> Iterator[Quickstart]:
+    """One that was configured for another server, started, and killed."""
+    quickstart = Quickstart()
+    try:
+        quickstart.connection.parent.mkdir(parents=True)
+        quickstart.connection.write_text("as it was")
+        quickstart.start()
+        quickstart.end(signal.SIGKILL)
+        yield quickstart
+    finally:
+        quickstart.clear()
 
 
-def test_a_person_is_led_through_and_the_printed_commands_work(quickstart: Quickstart) -> None:
-    quickstart.start()
-
-    assert "preload" in quickstart.output
-    assert re.search(r"wharf/notebook:v1\s.*blue-1\s*$", quickstart.output, re.MULTILINE)
-    assert re.search(r"wharf/trainer:v1\s.*blue-1, green-1\s*$", quickstart.output, re.MULTILINE)
-    commands = re.findall(r"^  (\S*(?:wharfinger|docker) .+)$", quickstart.output, re.MULTILINE)
+def test_a_person_is_led_through_and_the_printed_commands_work(running: Quickstart) -> None:
+    assert re.search(r"wharf/notebook:v1\s.*blue-1\s*$", running.output, re.MULTILINE)
+    assert re.search(r"wharf/trainer:v1\s.*blue-1, green-1\s*$", running.output, re.MULTILINE)
+    commands = re.findall(r"^  (\S*(?:wharfinger|docker) .+)$", running.output, re.MULTILINE)
     assert len(commands) == 5
     for command in commands:
-        done = quickstart.run(command)
+        done = running.run(command)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
-    assert quickstart.end(signal.SIGINT) == 0
-    assert not quickstart.folder.exists()
-    assert not quickstart.connection.exists()
-    assert processes.running_from(quickstart.folder) == []
+
+def test_the_tutorial_works_as_written(running: Quickstart) -> None:
+    done = running.run(tutorial("quickstart"))
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "skipped" in done.stdout
+    assert "in-use" in done.stdout
+    assert "exit code 3" in done.stdout
 
 
-def test_it_works_again_after_it_was_killed_and_gives_back_what_was_configured(
-    quickstart: Quickstart,
-) -> None:
-    quickstart.connection.parent.mkdir(parents=True)
-    quickstart.connection.write_text("as it was")
-    quickstart.start()
-    quickstart.end(signal.SIGKILL)
-    assert processes.running_from(quickstart.folder)
+def test_the_tutorial_with_curl_works_as_written(running: Quickstart) -> None:
+    done = running.run(tutorial("curl"))
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.stdout.count("event: bgtask_done") == 2
+    assert '"class":"unknown-selector"' in done.stdout
 
-    quickstart.start()
-    assert quickstart.connection.read_text() != "as it was"
-    assert quickstart.end(signal.SIGTERM) == 0
 
-    assert quickstart.connection.read_text() == "as it was"
-    assert not quickstart.folder.exists()
-    assert processes.running_from(quickstart.folder) == []
+def test_another_one_is_refused_while_it_runs(running: Quickstart) -> None:
+    done = running.run(f"{sys.executable} -m rig.quickstart")
+    assert done.returncode == 1
+    assert "another quickstart is running" in done.stderr
+
+
+def test_after_a_kill_it_works_again_and_ends_clean(killed: Quickstart) -> None:
+    assert processes.running_from(killed.folder)
+    killed.start()
+    assert killed.connection.read_text() != "as it was"
+
+    assert killed.end(signal.SIGINT) == 0
+
+    assert "all of it removed" in killed.output
+    assert killed.connection.read_text() == "as it was"
+    assert not killed.folder.exists()
+    assert processes.running_from(killed.folder) == []
