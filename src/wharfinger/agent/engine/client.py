@@ -42,32 +42,51 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `body` is decoded JSON, None where it is none; `text` is its reason."""
+    """A whole answer. `body` is decoded JSON, None without one; `text` is its reason."""
 
     status: int
     body: Any
     text: str
+    readable: bool = True
+    """False when there is a body that is not JSON."""
 
     @classmethod
     async def read(cls, response: aiohttp.ClientResponse) -> Self:
         """Read it to its end (of an error, what a sane one needs)."""
         if response.status >= HTTPStatus.BAD_REQUEST:
-            raw = await response.content.read(_ERROR_BODY_LIMIT)
+            raw = await _beginning(response.content, _ERROR_BODY_LIMIT)
         else:
             raw = await response.read()
         text = raw.decode(errors="replace").strip()
         try:
             body = json.loads(text) if text else None
         except ValueError:
-            body = None
+            return cls(response.status, None, text, readable=False)
         reason = body.get("message") if isinstance(body, dict) else None
         return cls(response.status, body, reason if isinstance(reason, str) else text)
 
     def required(self, subject: str = "") -> Any:
         """The body of a good answer; raises `EngineError` for another, `subject` being asked of."""
-        if self.status < HTTPStatus.BAD_REQUEST:
-            return self.body
-        raise EngineError(classify(self.text or f"HTTP {self.status}", subject))
+        if self.status >= HTTPStatus.BAD_REQUEST:
+            raise EngineError(classify(self.text or f"HTTP {self.status}", subject))
+        if not self.readable:
+            raise not_understood(self.text)
+        return self.body
+
+
+def not_understood(text: str) -> EngineError:
+    """The engine said yes, with something that says nothing: no reason to think that it holds
+    nothing."""
+    message = "the container engine gives an answer that cannot be read"
+    return EngineError(Failure(FailureClass.ENGINE_ERROR, message, text[:200]))
+
+
+async def _beginning(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    """The first `limit` bytes, however small the pieces they come in."""
+    read = bytearray()
+    while len(read) < limit and (piece := await stream.read(limit - len(read))):
+        read += piece
+    return bytes(read)
 
 
 class EngineClient:
@@ -143,7 +162,9 @@ class EngineClient:
             raise self._failed("is not running, or not reachable", str(error)) from error
         except (aiohttp.ClientError, OSError, MalformedStream) as error:
             self._api = None
-            raise self._failed("closed the connection in the middle", repr(error)) from error
+            # never its repr: of some errors that holds the request's headers, so a password
+            detail = f"{type(error).__name__}: {error}"
+            raise self._failed("closed the connection in the middle", detail) from error
 
     async def _ask(self, method: str, path: str, query: Mapping[str, str], limit: float) -> Answer:
         with self.translated(f"{method} {path}"):

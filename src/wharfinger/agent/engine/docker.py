@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from wharfinger.agent.engine import entries
-from wharfinger.agent.engine.client import Answer, EngineClient, Limits
+from wharfinger.agent.engine.client import Answer, EngineClient, Limits, not_understood
 from wharfinger.agent.engine.failure_texts import classify
 from wharfinger.agent.engine.port import (
     Container,
@@ -50,7 +50,12 @@ class DockerEngine:
     async def inspect(self, name: str) -> LocalImage | None:
         """See `port.Engine`."""
         answer = await self._client.ask("GET", _image_path(name, "/json"), limit=self._limits.look)
-        return None if _says_absent(answer) else entries.read_image(answer.required(name))
+        if _says_absent(answer):
+            return None
+        image = entries.read_image(answer.required(name))
+        if image is None:
+            raise not_understood(answer.text)
+        return image
 
     async def images(self) -> list[LocalImage]:
         """See `port.Engine`."""

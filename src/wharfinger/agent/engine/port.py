@@ -8,7 +8,7 @@ adapter and raises `EngineError` when the engine does not answer or answers an e
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -95,7 +95,7 @@ class RegistryCredentials:
     """What the engine is to show the registry."""
 
     username: str
-    password: str
+    password: str = field(repr=False)
 
 
 class Engine(Protocol):

@@ -1,5 +1,6 @@
 """The Docker adapter over TCP, where a proxy can stand between it and a real daemon."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 from rig import images
 from rig.engines import DockerEngine as DockerDaemon
 from rig.ports import free_port
-from rig.proxy import Cut, FaultProxy, Status
+from rig.proxy import Cut, FaultProxy, Stall, Status
 from rig.registry import Registry
 
 from wharfinger.agent.engine.docker import DockerEngine
-from wharfinger.agent.engine.port import EngineError
+from wharfinger.agent.engine.port import EngineError, RegistryCredentials
 from wharfinger.domain.failures import FailureClass
 
 TOO_OLD = "client version 1.41 is too old. Minimum supported API version is 1.44"
@@ -71,7 +72,52 @@ async def test_a_stream_cut_in_the_middle_is_an_engine_error(
         assert raised.value.failure.failure_class is FailureClass.ENGINE_ERROR
 
 
-async def _pull(engine: DockerEngine, name: str) -> None:
-    async with engine.pull(name, None) as events:
+async def test_an_error_that_comes_in_pieces_is_read_whole(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(Stall(r"GET /v1\.41/images/", after=10))
+    looking = asyncio.create_task(engine.inspect("docker.io/library/absent:v1"))
+    await asyncio.to_thread(proxy.wait_for, "GET /v1.41/images/", sent=10)
+    proxy.rules()
+    assert await looking is None
+
+
+@pytest.mark.parametrize("body", ["<html>Welcome</html>", "{}"])
+async def test_an_answer_that_says_nothing_is_no_absence(
+    engine: DockerEngine, proxy: FaultProxy, body: str
+) -> None:
+    proxy.rules(Status(r"GET /v1\.41/images/", code=200, body=body))
+    with pytest.raises(EngineError, match="cannot be read") as raised:
+        await engine.inspect("docker.io/library/a:v1")
+    assert raised.value.failure.detail == body
+
+
+async def test_a_listing_that_cannot_be_read_is_no_empty_host(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(Status(r"GET /v1\.41/", code=200, body="<html>Welcome</html>"))
+    with pytest.raises(EngineError, match="cannot be read"):
+        await engine.images()
+    with pytest.raises(EngineError, match="cannot be read"):
+        await engine.containers()
+
+
+async def test_an_answer_that_is_no_http_shows_no_password(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(Status(r"POST /v1\.41/images/create", code=200, headers={"no name": "x"}))
+    credentials = RegistryCredentials("alice", "hunter2")
+    with pytest.raises(EngineError) as raised:
+        await _pull(engine, f"127.0.0.1:5000/a@sha256:{'ab' * 32}", credentials)
+    assert raised.value.failure.failure_class is FailureClass.ENGINE_ERROR
+    secret = proxy.log[-1].headers["X-Registry-Auth"]
+    assert secret not in raised.value.failure.detail
+    assert "hunter2" not in repr(credentials)
+
+
+async def _pull(
+    engine: DockerEngine, name: str, credentials: RegistryCredentials | None = None
+) -> None:
+    async with engine.pull(name, credentials) as events:
         async for _ in events:
             pass
