@@ -74,8 +74,10 @@ class Pull:
         Others who wait for the pull keep it going. Once the engine is done it is concluded in any
         case, which takes a moment.
         """
+        if attempt not in self._joined:
+            return  # cancelled twice at once
         if not (self._concluding or self._abandoned):
-            if self._joined != [attempt]:
+            if len(self._joined) > 1:
                 self._joined.remove(attempt)
                 self._attempts.failed(attempt, CANCELLED)
                 return

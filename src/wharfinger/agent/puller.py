@@ -110,9 +110,9 @@ class Puller:
     ) -> ImageEvidence | Failure | None:
         """Evidence that the image is there as ordered, None, or why the engine cannot tell.
 
-        Nothing is believed while a pull or a removal of it is under way.
+        What is seen while a pull or a removal of it is under way is good for a mere check only.
         """
-        if order.policy is not PullPolicy.CHECK and self._locks.busy(order.root_digest):
+        if self._in_flux(order):
             return None
         try:
             async with asyncio.timeout_at(until):
@@ -124,7 +124,11 @@ class Puller:
             return Failure(FailureClass.ENGINE_ERROR, "the engine did not answer in time")
         if image is None or lacking(image, order, reference, host) is not None:
             return None
-        return evidence_of(image)
+        # a removal may have begun since
+        return None if self._in_flux(order) else evidence_of(image)
+
+    def _in_flux(self, order: PullOrder) -> bool:
+        return order.policy is not PullPolicy.CHECK and self._locks.busy(order.root_digest)
 
     def _begin(self, order: PullOrder, reference: Reference) -> Attempt:
         pinned = reference.pinned(order.root_digest)

@@ -1,12 +1,13 @@
 """Every attempt has one true end, whatever the engine's stream claims."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import pytest
 from rig.misbehaving_engine import DIGEST, NAME, PINNED, MisbehavingEngine, nothing
 
-from wharfinger.agent.engine.port import EngineError
+from wharfinger.agent.engine.port import EngineError, LocalImage
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.puller import Puller
@@ -17,26 +18,32 @@ from wharfinger.domain.failures import Failure, FailureClass
 BROKEN = EngineError(Failure(FailureClass.NETWORK, "the registry went away"))
 
 
+@dataclass
+class OvertakenEngine(MisbehavingEngine):
+    """An engine on which something happens between its first answer and whoever reads it."""
+
+    happens: Callable[[], Awaitable[object]] | None = None
+
+    async def inspect(self, name: str) -> LocalImage | None:
+        image = await super().inspect(name)
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            await happens()
+        return image
+
+
 class Yard:
     """One puller, its engine, and what it told."""
 
     def __init__(self, at_end: Callable[[MisbehavingEngine], None] = nothing) -> None:
-        self.engine = MisbehavingEngine(at_end)
+        self.engine = OvertakenEngine(at_end)
+        self.locks = KeyedLocks()
         self.news = asyncio.Event()
         self.outbox = Outbox(self.news)
-        self.puller = Puller(self.engine, KeyedLocks(), self.outbox)
+        self.puller = Puller(self.engine, self.locks, self.outbox)
 
     async def begin(self, *attempt_ids: str) -> None:
-        orders = [
-            PullOrder(
-                attempt_id=attempt_id,
-                reference=f"{NAME}:{attempt_id}",
-                root_digest=DIGEST,
-                layers=(),
-                policy=PullPolicy.PRELOAD,
-            )
-            for attempt_id in attempt_ids
-        ]
+        orders = [order(attempt_id, f"{NAME}:{attempt_id}") for attempt_id in attempt_ids]
         answers = await self.puller.check_and_pull(orders, 5)
         assert {answer.outcome for answer in answers} == {PullOutcome.PULLING}
         async with asyncio.timeout(5):
@@ -52,6 +59,16 @@ class Yard:
 
     def _ends(self) -> list[Event]:
         return [each for each in self.outbox.pending if not isinstance(each, ImagePullStarted)]
+
+
+def order(attempt_id: str, reference: str) -> PullOrder:
+    return PullOrder(
+        attempt_id=attempt_id,
+        reference=reference,
+        root_digest=DIGEST,
+        layers=(),
+        policy=PullPolicy.PRELOAD,
+    )
 
 
 def raises(error: EngineError) -> Callable[[MisbehavingEngine], None]:
@@ -129,16 +146,32 @@ async def test_cancels_of_one_attempt_at_once_are_answered_alike() -> None:
     assert len(await yard.ends(1)) == 1
 
 
+async def test_an_attempt_cancelled_twice_at_once_leaves_the_pull_to_the_others() -> None:
+    yard = Yard()
+    await yard.begin("t1", "t2")
+    answers = await yard.puller.cancel(["t1", "t1"], 5)
+    assert {answer.outcome for answer in answers} == {PullOutcome.ABORTED}
+    assert yard.puller.in_hand() == ("t2",)
+    yard.engine.hold()
+    yard.engine.let_go.set()
+    assert [end.attempt_id for end in await yard.ends(2)] == ["t1", "t2"]
+
+
+async def test_what_a_removal_that_begins_meanwhile_may_take_is_not_believed() -> None:
+    yard = Yard()
+    yard.engine.hold()
+    removal = yard.locks.hold(DIGEST)
+    yard.engine.happens = removal.__aenter__
+    (answer,) = await yard.puller.check_and_pull([order("t1", PINNED)], 5)
+    assert answer.outcome is PullOutcome.PULLING
+    await removal.__aexit__(None, None, None)
+    (end,) = await yard.ends(1)
+    assert isinstance(end, ImagePullFinished)
+
+
 async def test_a_pull_cancelled_before_it_ran_has_its_end_too() -> None:
     yard = Yard()
-    order = PullOrder(
-        attempt_id="t1",
-        reference=f"{NAME}:v1",
-        root_digest=DIGEST,
-        layers=(),
-        policy=PullPolicy.SESSION,
-    )
-    await yard.puller.check_and_pull([order], 5)
+    await yard.puller.check_and_pull([order("t1", f"{NAME}:v1")], 5)
     (answer,) = await yard.puller.cancel(["t1"], 5)
     assert answer.outcome is PullOutcome.ABORTED
     (end,) = await yard.ends(1)
