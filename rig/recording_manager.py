@@ -235,6 +235,7 @@ def _answer(body: Registered | Acknowledgement) -> Response:
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, WharfingerError)
     if isinstance(error, _Unreachable):
-        return PlainTextResponse("Bad Gateway", 502)
+        # as proxies do: in a language, an encoding and a form of their own
+        return Response("<h1>Passerelle erron\xe9e</h1>".encode("latin-1"), 502)
     statuses = {Unauthenticated: 401, Forbidden: 403, StaleIncarnation: 409}
     return JSONResponse({"error": error.to_json()}, statuses[type(error)])

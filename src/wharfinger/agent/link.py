@@ -154,9 +154,10 @@ class Link:
             async with session.post(
                 self._manager_url + path, data=data, headers=headers
             ) as response:
+                text = await response.read()
                 if not response.ok:
-                    raise _refusal(response.status, await response.text())
-                return answer.model_validate_json(await response.read())
+                    raise _refusal(response.status, text.decode(errors="replace"))
+                return answer.model_validate_json(text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ManagerUnreachable(
                 f"{self._manager_url}: {str(error) or type(error).__name__}"

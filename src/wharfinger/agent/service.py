@@ -33,6 +33,7 @@ KEEP_ALIVE_SECONDS: Final = 30
 """Longer than the manager keeps its connections."""
 GRACE_SECONDS: Final = 1
 """For calls under way when the agent ends."""
+_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,15 @@ class Agent:
     async def run(self) -> None:
         """Serve the manager until cancelled; then pulls are aborted and servers closed.
 
-        Raises what ends an agent for good: `Link.run` says what, and `OSError` when its address
-        cannot be bound.
+        Raises what ends an agent for good: `Link.run` says what, `OSError` when its address
+        cannot be bound, `InvalidRequest` when managers could not be told an address.
         """
         settings = self._settings
+        if settings.advertise is None and settings.host in _WILDCARDS:
+            raise InvalidRequest(
+                f"an agent that listens on every interface ({settings.host}) must be told the URL "
+                "under which managers reach it"
+            )
         listener = _listen(settings.host, settings.port)
         address = settings.advertise or _address(settings.host, listener)
         link = Link(
@@ -172,10 +178,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _address(host: str, listener: socket.socket) -> str:
-    if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - refused, not bound
-        raise InvalidRequest(
-            f"an agent that listens on every interface ({host}) must be told the URL "
-            "under which managers reach it"
-        )
     port = listener.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -35,6 +35,12 @@ async def test_an_agent_joins_with_a_token_and_comes_back_with_its_credential(
     assert old.call_token != new.call_token
 
 
+async def test_an_agent_on_every_interface_must_be_told_its_url(start_agent: StartAgent) -> None:
+    with pytest.raises(InvalidRequest, match="every interface"):
+        await start_agent(host="0.0.0.0")
+    await start_agent(host="0.0.0.0", advertise="http://127.0.0.1:1")
+
+
 async def test_an_agent_that_never_joined_needs_a_token(start_agent: StartAgent) -> None:
     with pytest.raises(InvalidRequest, match="needs a join token"):
         await start_agent(join_token=None)
