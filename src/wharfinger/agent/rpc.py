@@ -1,12 +1,13 @@
 """What the manager may call on an agent: `contracts/rpc.py` over HTTP."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -34,6 +35,8 @@ from wharfinger.domain.errors import (
 
 BODY_LIMIT: Final = 8 * 1024 * 1024
 """Bytes: a thousand orders of a hundred layers each."""
+READ_SECONDS: Final = 30.0
+"""How long a manager may take to send a call."""
 ANSWER_SHARE: Final = 0.9
 """Of a call's deadline: what is left is for the way back."""
 
@@ -44,10 +47,15 @@ class TooLarge(InvalidRequest):
     """The body is larger than any call needs."""
 
 
+class TooSlow(InvalidRequest):
+    """The body did not arrive in time."""
+
+
 _STATUSES: Final[dict[type[WharfingerError], int]] = {
     Unauthenticated: 401,
     StaleIncarnation: 409,
     TooLarge: 413,
+    TooSlow: 408,
     InvalidRequest: 400,
 }
 
@@ -112,10 +120,16 @@ def _authenticate(request: Request, call_token: str) -> None:
 
 async def _read(request: Request, model: type[C]) -> C:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_LIMIT:
-            raise TooLarge(limit=BODY_LIMIT)
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_LIMIT:
+                    raise TooLarge(limit=BODY_LIMIT)
+    except TimeoutError:
+        raise TooSlow(seconds=READ_SECONDS) from None
+    except ClientDisconnect:
+        raise InvalidRequest("the caller left before the end of its call") from None
     try:
         return model.model_validate_json(bytes(body))
     except ValidationError as error:

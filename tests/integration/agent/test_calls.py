@@ -1,5 +1,6 @@
 """The agent's RPC over real HTTP: who may call, and what is no call."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
@@ -8,6 +9,7 @@ from rig.orders import SampleImage
 from rig.recording_manager import RecordingManager
 from rig.registry import Registry
 
+from wharfinger.agent import rpc
 from wharfinger.contracts.rpc import CANCEL, CHECK_AND_PULL, REMOVE_IMAGES
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -54,6 +56,23 @@ async def test_a_body_beyond_the_bound_is_refused(manager: RecordingManager) -> 
     status, answer = await manager.call(CANCEL, {"attemptIds": ["x" * 9 * 1024 * 1024]})
     assert status == 413
     assert answer["error"]["detail"]["limit"] == 8 * 1024 * 1024
+
+
+async def test_a_body_that_does_not_arrive_is_given_up(
+    manager: RecordingManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "READ_SECONDS", 0.1)
+    agent = manager.registration
+    host, _, port = agent.address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST {CANCEL} HTTP/1.1\r\nHost: agent\r\nContent-Length: 100\r\n"
+        f"Authorization: Bearer {agent.call_token}\r\n\r\n{{".encode()
+    )
+    async with asyncio.timeout(10):
+        assert (await reader.readline()).split()[1] == b"408"
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_health_needs_no_token(manager: RecordingManager) -> None:
