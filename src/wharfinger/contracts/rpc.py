@@ -98,10 +98,7 @@ class CheckAndPullReply(Wire):
 
 
 class RemovalOrder(Wire):
-    """Take `reference` away. `repo@digest` means every reference of that repository to the id.
-
-    `container_limit` names are reported at most when it is in use.
-    """
+    """Take `reference` away. `repo@digest` means every reference of that repository to the id."""
 
     removal_id: str
     reference: str

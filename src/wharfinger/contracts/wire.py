@@ -1,12 +1,14 @@
 """The base of all models on the wire, and the pieces several of them share."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.progress import Layer
+
+DETAIL_LIMIT: Final = 4096
 
 
 class Wire(BaseModel):
@@ -22,7 +24,11 @@ class Wire(BaseModel):
 
 
 class FailureReport(Wire):
-    """A failure on its way: `wharfinger.domain.failures.Failure`."""
+    """A failure on its way: `wharfinger.domain.failures.Failure`.
+
+    `detail` is cut at `DETAIL_LIMIT` characters: a report larger than a manager takes would be sent
+    again for ever.
+    """
 
     failure_class: FailureClass
     message: str
@@ -34,14 +40,19 @@ class FailureReport(Wire):
         """The report of a failure."""
         return cls(
             failure_class=failure.failure_class,
-            message=failure.message,
-            detail=failure.detail,
+            message=_valid(failure.message),
+            detail=_valid(failure.detail[:DETAIL_LIMIT]),
             retry_after=failure.retry_after,
         )
 
     def failure(self) -> Failure:
         """The failure reported."""
         return Failure(self.failure_class, self.message, self.detail, self.retry_after)
+
+
+def _valid(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON cannot carry."""
+    return text.encode(errors="replace").decode()
 
 
 class LayerSize(Wire):
