@@ -4,11 +4,16 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from wharfinger.domain.errors import Conflict
 from wharfinger.domain.failures import Failure
 from wharfinger.domain.states import TaskStatus
 
 Item = Mapping[str, Any]
 """A part of a task as the interfaces show it (JSON-ready), with its `agentId` and `reference`."""
+
+
+class LostTask(Conflict):
+    """Another manager runs this task now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class NamedFunction(Protocol):
     """The function of a named task: run by whichever manager holds the task's lease.
 
     It may be cancelled at any point (its manager stops, or lost the lease), and is then run again,
-    here or elsewhere: it goes on from what the database says.
+    here or elsewhere: it goes on from what the database says. Everything it writes it writes after
+    `holding.hold`; what that raises it lets out, and the run ends without a word.
     """
 
     async def __call__(self, run: TaskRun) -> TaskResult:

@@ -9,7 +9,7 @@ import structlog
 
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import TASK_TRANSITIONS, TaskStatus
-from wharfinger.manager.background.port import Item, TaskResult
+from wharfinger.manager.background.port import Item, LostTask, TaskResult
 from wharfinger.manager.background.reporter import Reporter
 from wharfinger.manager.background.store import Taken
 
@@ -130,6 +130,9 @@ class Run:
         except asyncio.CancelledError:
             self._settle_interrupted()
             raise
+        except LostTask as error:
+            log.info("run was lost", task=self.task_id, why=error.message)
+            self._settle(None)
         except Exception as error:
             log.exception("task met a defect", task=self.task_id, name=self.name)
             self._settle(_defect(f"the task met a defect: {error!r}"))

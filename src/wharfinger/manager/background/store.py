@@ -12,16 +12,12 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, or_, sele
 
 from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
 from wharfinger.domain.failures import Failure, FailureClass
-from wharfinger.domain.states import (
-    ATTEMPT_TRANSITIONS,
-    ITEM_TRANSITIONS,
-    TASK_TRANSITIONS,
-    TaskStatus,
-)
+from wharfinger.domain.states import TASK_TRANSITIONS, TaskStatus
+from wharfinger.manager.background import parts
 from wharfinger.manager.background.port import ItemsOf, TaskResult, TaskView
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.storage.clock import now
-from wharfinger.manager.storage.tables import attempts, items, tasks, transitions
+from wharfinger.manager.storage.tables import tasks
 from wharfinger.manager.storage.transitions import begin, move
 
 MANAGER_ENDED = TaskResult(
@@ -285,10 +281,7 @@ def page(
 
 
 def remove_ended(conn: Connection, *, older_than: float, limit: int) -> int:
-    """Remove up to `limit` tasks that ended more than `older_than` seconds ago, and all of theirs.
-
-    Items and attempts go with their task by cascade, their rows of the transition log here.
-    """
+    """Remove up to `limit` tasks that ended more than `older_than` seconds ago, and all of theirs."""
     old = list(
         conn.execute(
             select(tasks.c.id)
@@ -298,17 +291,7 @@ def remove_ended(conn: Connection, *, older_than: float, limit: int) -> int:
             .with_for_update(skip_locked=True)
         ).scalars()
     )
-    theirs = select(items.c.id).where(items.c.task_id.in_(old))
-    for machine, ids in (
-        (ATTEMPT_TRANSITIONS, select(attempts.c.id).where(attempts.c.item_id.in_(theirs))),
-        (ITEM_TRANSITIONS, theirs),
-        (TASK_TRANSITIONS, old),
-    ):
-        conn.execute(
-            delete(transitions).where(
-                transitions.c.entity == machine.name, transitions.c.entity_id.in_(ids)
-            )
-        )
+    parts.remove(conn, old)
     conn.execute(delete(tasks).where(tasks.c.id.in_(old)))
     return len(old)
 
@@ -350,7 +333,7 @@ def _end(conn: Connection, task_id: str, result: TaskResult, *, by: str, **value
     message = result.message or (failure.message if failure else "")
     if message:
         values["message"] = _text(message)
-    return move(
+    ended = move(
         conn,
         tasks,
         TASK_TRANSITIONS,
@@ -365,6 +348,9 @@ def _end(conn: Connection, task_id: str, result: TaskResult, *, by: str, **value
         lease_until=None,
         **values,
     )
+    if ended:
+        parts.end(conn, task_id, result, by=by)
+    return ended
 
 
 def _locked(conn: Connection, task_id: str) -> Row[Any] | None:

@@ -1,12 +1,9 @@
 """The registries that images may come from, with what they are to be shown."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
-from sqlalchemy import Connection, Row, Table, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Row, delete, select
 
 from wharfinger.domain.errors import InvalidRequest, UnknownRegistry
 from wharfinger.domain.failures import FailureClass, FailureError
@@ -15,16 +12,12 @@ from wharfinger.manager.catalogue.addresses import HUB_NAMES, read_address
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
+from wharfinger.manager.storage.put import put
 from wharfinger.manager.storage.tables import registries
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.connection import RegistryConnection
 
 log = structlog.get_logger()
-
-_INSERT: Final[dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]]] = {
-    "sqlite": sqlite.insert,
-    "postgresql": postgresql.insert,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +93,7 @@ def _put(conn: Connection, connection: RegistryConnection, encrypted: str | None
         "username": connection.username,
         "password_encrypted": encrypted,
     }
-    conn.execute(
-        _INSERT[conn.dialect.name](registries)
-        .values(host=connection.host, created_at=now(conn), **known)
-        .on_conflict_do_update(index_elements=[registries.c.host], set_=known)
-    )
+    put(conn, registries, {"host": connection.host}, known, created_at=now(conn))
 
 
 def _all(conn: Connection) -> list[RegistryView]:

@@ -1,12 +1,13 @@
 """The agents' rows: joining, coming back, cordoned, lost, retired."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from wharfinger.contracts.ingest import EngineFacts, Registration
 from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
+from wharfinger.domain.platforms import Platform
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
 from wharfinger.manager.storage import tables
@@ -14,6 +15,7 @@ from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.transitions import begin, move
 
 _agents = tables.agents
+_REPORTING = (AgentStatus.JOINING, AgentStatus.UP)
 _NOT_KNOWN = EngineFacts(kind="unknown", version="", store="", problem="the engine never answered")
 
 
@@ -42,6 +44,16 @@ def contact(conn: Connection, agent_id: str) -> AgentContact | None:
     return AgentContact(
         row.id, AgentStatus(row.status), row.address, row.incarnation, row.call_token_encrypted
     )
+
+
+def platforms(conn: Connection, agent_ids: Collection[str]) -> dict[str, Platform]:
+    """What the hosts of those agents run that are not retired."""
+    rows = conn.execute(
+        select(_agents.c.id, _agents.c.os, _agents.c.architecture, _agents.c.variant).where(
+            _agents.c.id.in_(agent_ids), _agents.c.status != AgentStatus.RETIRED
+        )
+    )
+    return {row.id: Platform.parse(row.os, row.architecture, row.variant) for row in rows}
 
 
 def images(conn: Connection, agent_id: str) -> list[AgentImageView]:
@@ -142,14 +154,18 @@ def retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
     return one(conn, agent_id)
 
 
+def silences(conn: Connection) -> list[float]:
+    """The seconds since each agent that should report was heard."""
+    at = now(conn)
+    heard = conn.execute(select(_agents.c.heard_at).where(_agents.c.status.in_(_REPORTING)))
+    return [at - heard_at for heard_at in heard.scalars()]
+
+
 def lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
     """Mark LOST every agent not heard for `silence` seconds; the ids of those."""
     silent = conn.execute(
         select(_agents.c.id)
-        .where(
-            _agents.c.status.in_((AgentStatus.JOINING, AgentStatus.UP)),
-            _agents.c.heard_at < now(conn) - silence,
-        )
+        .where(_agents.c.status.in_(_REPORTING), _agents.c.heard_at < now(conn) - silence)
         .order_by(_agents.c.id)
         .with_for_update()
     ).scalars()
@@ -161,7 +177,7 @@ def lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
             _agents,
             AGENT_TRANSITIONS,
             agent_id,
-            (AgentStatus.JOINING, AgentStatus.UP),
+            _REPORTING,
             AgentStatus.LOST,
             reason=f"no heartbeat for {silence:g} s",
             by=by,

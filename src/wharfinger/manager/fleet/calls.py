@@ -24,7 +24,7 @@ from wharfinger.contracts.rpc import (
 )
 from wharfinger.contracts.wire import Wire
 from wharfinger.domain.errors import WharfingerError
-from wharfinger.manager.catalogue.vault import Vault
+from wharfinger.manager.catalogue.vault import Vault, VaultError
 from wharfinger.manager.fleet.views import AgentContact
 
 Reply = TypeVar("Reply", bound=Wire)
@@ -32,6 +32,8 @@ Reply = TypeVar("Reply", bound=Wire)
 _GRACE = 5.0
 """Seconds beyond its deadline that a call may take: the way there and back."""
 _LARGEST_REPLY = 8 * 1024 * 1024
+_CONNECTIONS = 256
+"""At most: well below the 1,024 open files a process usually has."""
 
 
 class AgentUnreachable(WharfingerError):
@@ -101,7 +103,7 @@ class AgentCalls:
     ) -> Reply:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=15)
             )
         try:
             async with self._session.post(
@@ -126,6 +128,11 @@ class AgentCalls:
             raise AgentUnreachable(
                 f"agent {contact.id} at {contact.address} does not answer: "
                 f"{str(error) or type(error).__name__}"
+            ) from error
+        except VaultError as error:
+            raise AgentUnreachable(
+                f"agent {contact.id} cannot be called until its process registers anew: "
+                f"{error.message}"
             ) from error
         except ValidationError as error:
             raise AgentUnreachable(

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from wharfinger.contracts.ingest import Inventory, InventoryImage
+from wharfinger.manager.storage.put import put
 from wharfinger.manager.storage.tables import agent_images
 
 
@@ -38,15 +39,11 @@ def note(
     conn: Connection, agent_id: str, reference: str, image_id: str, root_digest: str, size: int
 ) -> None:
     """One image was just seen on the agent: no need to wait for its next listing."""
-    forget(conn, agent_id, [reference])
-    conn.execute(
-        insert(agent_images).values(
-            agent_id=agent_id,
-            reference=reference,
-            image_id=image_id,
-            root_digest=root_digest,
-            size=size,
-        )
+    put(
+        conn,
+        agent_images,
+        {"agent_id": agent_id, "reference": reference},
+        {"image_id": image_id, "root_digest": root_digest, "size": size},
     )
 
 

@@ -1,5 +1,6 @@
 """The fleet: who is here, what they hold, and what they report."""
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -17,14 +18,14 @@ from wharfinger.contracts.ingest import (
     Registration,
     Report,
 )
-from wharfinger.domain.errors import StaleIncarnation, Unauthenticated
+from wharfinger.domain.errors import StaleIncarnation, Unauthenticated, WharfingerError
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.access.tokens import join_token_valid
 from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet import agents, inventory
-from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
+from wharfinger.manager.fleet.calls import AgentCalls
 from wharfinger.manager.fleet.views import (
     AgentContact,
     AgentImageView,
@@ -35,6 +36,7 @@ from wharfinger.manager.loops import Loop
 from wharfinger.manager.pulls import attempts, events
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.errors import StorageUnavailable
 from wharfinger.manager.storage.port import Storage
 from wharfinger.manager.storage.transitions import history, move
 
@@ -47,6 +49,11 @@ CHANGED = "pulls.changed"
 
 LOST_AFTER = 15.0
 """Seconds without a heartbeat after which an agent is LOST."""
+
+_REPORTS_PER_SECOND = 300
+"""What one database takes well: in larger fleets each agent reports less often."""
+_SHORTEST, _LONGEST = 1.0, 3.0
+"""Seconds between two reports of one agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ class Fleet:
         self._steady = steady_clock
         self._listening_since: float | None = None
         self._looked_at = 0.0
+        self._report_seconds = _SHORTEST
         self._stale: dict[str, set[str]] = {}
         self.calls = AgentCalls(self._contact, vault)
         self.silence = Loop("fleet.silence", self.note_silence, 1.0)
@@ -136,11 +144,15 @@ class Fleet:
             _register, said, bearer, credential, self._vault.encrypt(said.call_token)
         )
         log.info("agent registered", agent=said.agent_id, joined=joined, address=said.address)
-        return Registered(credential=credential if joined else None)
+        return Registered(
+            credential=credential if joined else None, report_seconds=self._report_seconds
+        )
 
     async def report(self, said: Report, bearer: str) -> Acknowledgement:
         """Take in what an agent says; acknowledged once committed."""
-        noted = await self._storage.write(_note_report, said, bearer)
+        noted = await self._storage.write(
+            _note_report, said, bearer, report_seconds=self._report_seconds
+        )
         if said.progress:
             progress = [entry.to_wire() for entry in said.progress]
             await self._bus.publish(
@@ -154,15 +166,27 @@ class Fleet:
         return noted.acknowledgement
 
     async def note_silence(self) -> list[str]:
-        """Mark agents LOST, counting only silence while this manager could listen."""
+        """Mark agents LOST, counting only silence while this manager could listen.
+
+        It could not while the database took nothing: reports were refused then.
+        """
         at = self._steady()
         ran_late = at - self._looked_at > self._lost_after / 3
         if self._listening_since is None or ran_late:
             self._listening_since = at
         self._looked_at = at
-        if at - self._listening_since < self._lost_after:
-            return []
-        lost = await self._storage.write(_lose_silent, self._lost_after, by=self._by)
+        try:
+            silences = await self._storage.read(agents.silences)
+            self._report_seconds = min(
+                max(len(silences) / _REPORTS_PER_SECOND, _SHORTEST), _LONGEST
+            )
+            silent = any(silence > self._lost_after for silence in silences)
+            if not silent or at - self._listening_since < self._lost_after:
+                return []
+            lost = await self._storage.write(_lose_silent, self._lost_after, by=self._by)
+        except StorageUnavailable:
+            self._listening_since = None
+            raise
         if lost:
             log.warning("agents lost", agents=lost)
             await self._ring()
@@ -170,11 +194,15 @@ class Fleet:
 
     async def _cancel_stale(self) -> None:
         stale, self._stale = self._stale, {}
-        for agent_id, attempt_ids in stale.items():
-            try:
-                await self.calls.cancel(agent_id, sorted(attempt_ids))
-            except AgentUnreachable as error:
-                log.info("stale attempts not cancelled yet", agent=agent_id, error=error.message)
+        async with asyncio.TaskGroup() as group:
+            for agent_id, attempt_ids in stale.items():
+                group.create_task(self._cancel(agent_id, sorted(attempt_ids)))
+
+    async def _cancel(self, agent_id: str, attempt_ids: Sequence[str]) -> None:
+        try:
+            await self.calls.cancel(agent_id, attempt_ids)
+        except WharfingerError as error:
+            log.info("stale attempts not cancelled yet", agent=agent_id, error=error.message)
 
     async def _contact(self, agent_id: str) -> AgentContact | None:
         return await self._storage.read(agents.contact, agent_id)
@@ -205,7 +233,7 @@ def _register(
     raise Unauthenticated("this is neither a join token nor an agent's credential")
 
 
-def _note_report(conn: Connection, said: Report, bearer: str) -> _Noted:
+def _note_report(conn: Connection, said: Report, bearer: str, *, report_seconds: float) -> _Noted:
     table = tables.agents
     row = conn.execute(
         select(table).where(table.c.credential_sha256 == _sha256(bearer)).with_for_update()
@@ -241,11 +269,11 @@ def _note_report(conn: Connection, said: Report, bearer: str) -> _Noted:
     return _Noted(
         agent_id=row.id,
         changed=changed,
-        stale=attempts.not_current(conn, said.in_hand) if said.in_hand else (),
+        stale=attempts.not_current(conn, row.id, said.in_hand) if said.in_hand else (),
         acknowledgement=Acknowledgement(
             sequence=max((event.sequence for event in said.events), default=0),
             inventory_version=version,
-            report_seconds=1.0,
+            report_seconds=report_seconds,
         ),
     )
 

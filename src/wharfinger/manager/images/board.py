@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from wharfinger.contracts.ingest import AttemptProgress
 from wharfinger.domain.states import ItemStatus
+from wharfinger.manager.background.holding import hold
 from wharfinger.manager.background.port import Item, TaskRun
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow
@@ -24,13 +25,14 @@ class _Live:
     shown: Item | None = None
     rate: float | None = None
     eta: float | None = None
+    told: bool = False
     kept: bool = True
 
 
 class Board:
     """Bytes per item, never falling, and what changed since the last report.
 
-    `unit` decides what a task counts: bytes, or items ended.
+    A task counts bytes, or (not `count_bytes`) the items that ended.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Board:
                 phase=live.row.phase if goes_on else row.phase,
                 bytes_done=max(row.bytes_done, live.row.bytes_done),
             )
+            live.told = False
 
     def expect(self, attempts: Mapping[str, str]) -> None:
         """The open attempts, as {attempt id: item id}: progress of others is dropped."""
@@ -74,7 +77,7 @@ class Board:
                 bytes_done=max(live.row.bytes_done, min(said.bytes_done, below_total)),
             )
             live.rate, live.eta = said.bytes_per_second, said.eta_seconds
-            live.kept = False
+            live.told = live.kept = False
             ours = True
         return ours
 
@@ -82,6 +85,9 @@ class Board:
         """Tell the task's watchers what changed."""
         changed = []
         for live in self._items.values():
+            if live.told:
+                continue
+            live.told = True
             shown = live.row.to_json(rate=live.rate, eta=live.eta)
             if shown != live.shown:
                 live.shown = shown
@@ -90,16 +96,16 @@ class Board:
             current, total = self._counts()
             await run(current=current, maximum=total, message=self._message(), items=changed)
 
-    async def keep(self, storage: Storage) -> None:
+    async def keep(self, run: TaskRun, storage: Storage) -> None:
         """Write live numbers to the rows, now and then, for those who come late."""
         if self._steady() - self._kept_at < _KEEP_EVERY:
             return
         self._kept_at = self._steady()
         unkept = [live for live in self._items.values() if not live.kept]
         if unkept:
-            await storage.write(_keep, [live.row for live in unkept])
             for live in unkept:
                 live.kept = True
+            await storage.write(_keep, run.task_id, run.epoch, [live.row for live in unkept])
 
     def _counts(self) -> tuple[int, int]:
         every = [live.row for live in self._items.values()]
@@ -113,6 +119,7 @@ class Board:
         return f"{ended} of {len(every)} ended"
 
 
-def _keep(conn: Connection, live: Sequence[ItemRow]) -> None:
+def _keep(conn: Connection, task_id: str, epoch: int, live: Sequence[ItemRow]) -> None:
+    hold(conn, task_id, epoch)
     for row in live:
         rows.note_progress(conn, row.id, row.phase, row.bytes_done)

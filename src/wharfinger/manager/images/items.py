@@ -9,22 +9,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from wharfinger.domain.errors import Conflict
 from wharfinger.domain.failures import Failure, FailureClass, retry_delay
 from wharfinger.domain.progress import Phase
 from wharfinger.domain.states import ITEM_TRANSITIONS, ItemStatus, TaskStatus
 from wharfinger.manager.background.port import Item, TaskResult
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.storage.clock import now
-from wharfinger.manager.storage.tables import items, tasks
-from wharfinger.manager.storage.transitions import begin, move
+from wharfinger.manager.storage.tables import items
+from wharfinger.manager.storage.transitions import begin_all, move
 
 OPEN = (ItemStatus.QUEUED, ItemStatus.RUNNING)
 SUCCESSFUL = (ItemStatus.DONE, ItemStatus.SKIPPED)
-
-
-class LostTask(Conflict):
-    """Another manager runs this task now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +69,29 @@ class NewItem:
 
 
 def add(conn: Connection, task_id: str, new: Iterable[NewItem], *, by: str) -> None:
-    """Insert the items of a new task."""
-    for item in new:
-        item_id = new_id()
-        conn.execute(
-            insert(items).values(
-                id=item_id,
-                task_id=task_id,
-                agent_id=item.agent_id,
-                reference=item.reference,
-                root_digest=item.root_digest,
-                status=ItemStatus.QUEUED,
-                phase=Phase.QUEUED,
-                attempts=0,
-                bytes_done=0,
-                bytes_total=item.bytes_total,
-                kept_by=[],
-            )
-        )
-        begin(conn, ITEM_TRANSITIONS, item_id, reason="asked for", by=by)
+    """Insert the items of a new task: one, at least."""
+    by_id = {new_id(): item for item in new}
+    conn.execute(
+        insert(items),
+        [
+            {
+                "id": item_id,
+                "task_id": task_id,
+                "agent_id": item.agent_id,
+                "reference": item.reference,
+                "root_digest": item.root_digest,
+                "status": ItemStatus.QUEUED,
+                "phase": Phase.QUEUED,
+                "attempts": 0,
+                "bytes_done": 0,
+                "bytes_total": item.bytes_total,
+                "kept_by": [],
+            }
+            for item_id, item in by_id.items()
+        ],
+    )
+    begin_all(conn, ITEM_TRANSITIONS, list(by_id), reason="asked for", by=by)
+    for item_id, item in by_id.items():
         if item.failure is not None:
             fail(conn, item_id, item.failure, by=by)
 
@@ -111,15 +110,6 @@ def of_task(conn: Connection, task_id: str) -> list[ItemRow]:
 def as_json(conn: Connection, task_id: str, /) -> list[Item]:
     """All items of a task as the interfaces show them (`ItemsOf` of the task framework)."""
     return [item.to_json() for item in of_task(conn, task_id)]
-
-
-def hold_task(conn: Connection, task_id: str, epoch: int) -> None:
-    """Lock the task's row for this runner; raises `LostTask` when it is another's by now."""
-    row = conn.execute(
-        select(tasks.c.epoch, tasks.c.status).where(tasks.c.id == task_id).with_for_update()
-    ).one_or_none()
-    if row is None or row.epoch != epoch or row.status != TaskStatus.RUNNING:
-        raise LostTask(f"task {task_id} is no longer run as epoch {epoch}")
 
 
 def run(conn: Connection, item_id: str, *, phase: Phase, by: str) -> bool:
@@ -214,7 +204,7 @@ def fail_or_retry(
 
 
 def note_progress(conn: Connection, item_id: str, phase: Phase, bytes_done: int) -> None:
-    """How far a running item is; what comes late for an ended one is dropped."""
+    """How far a running item is; what comes late for one that ended, or waits again, is dropped."""
     conn.execute(
         update(items)
         .where(items.c.id == item_id, items.c.status == ItemStatus.RUNNING)

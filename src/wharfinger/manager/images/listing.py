@@ -71,7 +71,8 @@ def _under_way(conn: Connection) -> Iterable[tuple[tuple[str, str | None], str, 
             items.c.root_digest,
             items.c.agent_id,
             tasks.c.name,
-            held.c.root_digest,
+            held.c.reference.label("held"),
+            held.c.root_digest.label("held_digest"),
         )
         .join(tasks, tasks.c.id == items.c.task_id)
         .outerjoin(
@@ -80,6 +81,7 @@ def _under_way(conn: Connection) -> Iterable[tuple[tuple[str, str | None], str, 
         )
         .where(items.c.status == ItemStatus.RUNNING)
     ):
-        pulling = row.name == PRELOAD
-        digest = row[1] if pulling else row[4]
-        yield (row[0], digest), row.agent_id, "pulling" if pulling else "removing"
+        if row.name == PRELOAD:
+            yield (row.reference, row.root_digest), row.agent_id, "pulling"
+        elif row.held is not None:  # else there is nothing to remove
+            yield (row.reference, row.held_digest), row.agent_id, "removing"

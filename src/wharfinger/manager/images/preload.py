@@ -19,6 +19,7 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.manager.background.port import TaskResult, TaskRun
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.catalogue.registries import Registries
+from wharfinger.manager.catalogue.vault import VaultError
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.board import Board
@@ -26,7 +27,12 @@ from wharfinger.manager.images.errands import Errands
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.images.pause import Pause
 from wharfinger.manager.images.rounds import Rounds
-from wharfinger.manager.images.standing import advance, apply_answers, skip_present
+from wharfinger.manager.images.standing import (
+    advance,
+    apply_answers,
+    note_sending,
+    skip_present,
+)
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits
@@ -132,9 +138,7 @@ class _Run:
         self, agent_id: str, unsent: Sequence[tuple[ItemRow, Attempt]], platform: Platform
     ) -> None:
         """Send attempts to their agent, and apply what it answers."""
-        worth = await self._our.storage.write(
-            attempts.note_sending, [attempt.id for _, attempt in unsent], by=self._our.by
-        )
+        worth = await self._note_sending([attempt.id for _, attempt in unsent])
         orders = [
             order
             for _, attempt in unsent
@@ -144,17 +148,24 @@ class _Run:
         if orders:
             async with self._pause.after_trouble(agent_id):
                 incarnation, answers = await self._our.calls.check_and_pull(agent_id, orders)
-                await self._our.storage.write(apply_answers, answers, incarnation, by=self._our.by)
+                await self._our.storage.write(
+                    apply_answers, agent_id, answers, incarnation, by=self._our.by
+                )
         self._rounds.ring()
+
+    async def _note_sending(self, attempt_ids: Sequence[str]) -> Sequence[str]:
+        return await self._our.storage.write(
+            note_sending, self._run.task_id, self._run.epoch, attempt_ids, by=self._our.by
+        )
 
     async def _order(self, attempt: Attempt, platform: Platform) -> PullOrder | None:
         """What the agent is told, or None when the attempt had to fail here."""
         image = self._images[attempt.reference]
         try:
             registry = await self._our.registries.connection(image.reference.registry)
-        except UnknownRegistry as error:
-            removed = Failure(FailureClass.AUTH, error.message)
-            await self._our.storage.write(attempts.fail, attempt.id, removed, by=self._our.by)
+        except (UnknownRegistry, VaultError) as error:
+            barred = Failure(FailureClass.AUTH, error.message)
+            await self._our.storage.write(attempts.fail, attempt.id, barred, by=self._our.by)
             return None
         credentials = None
         if registry.username is not None:
@@ -173,10 +184,17 @@ class _Run:
         )
 
     async def _stop(self, agent_id: str, pairs: Sequence[tuple[ItemRow, Attempt]]) -> None:
-        """Stop attempts nobody waits for any more; each ends as the agent says it ended."""
+        """Stop attempts nobody waits for any more; each ends as the agent says it ended.
+
+        What it never accepted is asked for as often as it would have been sent, and no more: an
+        agent may go on to report and never answer a call.
+        """
+        unaccepted = [attempt.id for _, attempt in pairs if not attempt.accepted]
+        if unaccepted:
+            await self._note_sending(unaccepted)
         async with self._pause.after_trouble(agent_id):
             answers = await self._our.calls.cancel(agent_id, [attempt.id for _, attempt in pairs])
-            await self._our.storage.write(apply_answers, answers, None, by=self._our.by)
+            await self._our.storage.write(apply_answers, agent_id, answers, None, by=self._our.by)
         self._rounds.ring()
 
 

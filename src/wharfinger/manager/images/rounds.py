@@ -2,10 +2,12 @@
 
 A round reads what is, changes what may change, and starts the calls that follow from it; nothing
 is remembered between rounds that the database does not know, so another manager can go on at any
-point. Losing a ring costs a second.
+point. Losing a ring costs a second. Between two rounds as much time passes as the first took: a
+large fleet rings without end, and others want the database as well.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -13,13 +15,13 @@ from typing import Protocol
 import structlog
 
 from wharfinger.domain.errors import WharfingerError
-from wharfinger.manager.background.port import TaskRun
+from wharfinger.manager.background.port import LostTask, TaskRun
 from wharfinger.manager.bus.follow import follow
 from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.fleet.service import CHANGED, PROGRESS
 from wharfinger.manager.images.board import Board
 from wharfinger.manager.images.errands import Errands
-from wharfinger.manager.images.items import OPEN, ItemRow, LostTask
+from wharfinger.manager.images.items import OPEN, ItemRow
 from wharfinger.manager.storage.port import Storage
 
 log = structlog.get_logger()
@@ -50,7 +52,7 @@ class Rounds:
         self._bell.set()
 
     async def drive(self, once: Round) -> Sequence[ItemRow]:
-        """Rounds until every item has ended; the items."""
+        """Rounds until every item has ended; the items. Raises `LostTask`."""
         async with asyncio.TaskGroup() as group:
             watching = [
                 group.create_task(follow(self._bus, CHANGED, self._heard_change)),
@@ -59,27 +61,32 @@ class Rounds:
             ]
             errands = Errands(group)
             try:
-                return await self._until_ended(once, errands)
+                ended = await self._until_ended(once, errands)
             finally:
                 errands.cancel()
                 for task in watching:
                     task.cancel()
+        if isinstance(ended, LostTask):
+            raise ended
+        return ended
 
-    async def _until_ended(self, once: Round, errands: Errands) -> Sequence[ItemRow]:
+    async def _until_ended(self, once: Round, errands: Errands) -> Sequence[ItemRow] | LostTask:
+        """A lost task is returned: a task group would wrap what is raised in it."""
         while True:
             self._bell.clear()
+            began = time.monotonic()
             try:
                 items = await once(errands)
-            except LostTask:
-                raise
-            except WharfingerError as error:
-                log.warning("round failed once", task=self._run.task_id, error=error.to_json())
-            else:
                 self._board.place(items)
                 await self._board.report(self._run)
                 if not any(item.status in OPEN for item in items):
                     return items
-                await self._board.keep(self._storage)
+                await self._board.keep(self._run, self._storage)
+            except LostTask as error:
+                return error
+            except WharfingerError as error:
+                log.warning("round failed once", task=self._run.task_id, error=error.to_json())
+            await asyncio.sleep(min(time.monotonic() - began, PERIOD))
             with suppress(TimeoutError):
                 async with asyncio.timeout(PERIOD):
                     await self._bell.wait()

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection
 
-from wharfinger.domain.errors import InvalidRequest, WharfingerError
+from wharfinger.domain.errors import InvalidRequest, NoAgents, WharfingerError
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
@@ -23,6 +23,7 @@ from wharfinger.manager.images.unload import Unload
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
+from wharfinger.manager.storage.put import put
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.images import ResolvedImage
 
@@ -138,6 +139,8 @@ def _insert_preload(
     owner_id: str,
 ) -> str:
     here = [agent for agent in agents.present(conn) if agent.id in chosen]
+    if not here:
+        raise NoAgents("the agents chosen were removed meanwhile", selectors=sorted(chosen))
     new = [_preload_item(agent, image) for agent in here for image in resolved]
     task_id = tasks.insert_named(
         conn,
@@ -217,7 +220,4 @@ def _catalogue(conn: Connection, image: ResolvedImage) -> None:
     table = tables.images
     size = max((variant.size for variant in image.platforms), default=0)
     values = {"root_digest": image.root_digest, "size": size, "updated_at": now(conn)}
-    name = str(image.reference)
-    changed = conn.execute(update(table).where(table.c.reference == name).values(**values))
-    if changed.rowcount == 0:
-        conn.execute(insert(table).values(reference=name, **values))
+    put(conn, table, {"reference": str(image.reference)}, values)

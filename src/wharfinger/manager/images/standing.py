@@ -13,13 +13,14 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.progress import Phase
 from wharfinger.domain.references import Reference
 from wharfinger.domain.states import AgentStatus, AttemptStatus, ItemStatus
+from wharfinger.manager.background.holding import hold
 from wharfinger.manager.fleet import agents, inventory
 from wharfinger.manager.fleet.views import AgentView
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt
-from wharfinger.manager.pulls.limits import Limits
+from wharfinger.manager.pulls.limits import Limits, Room
 from wharfinger.manager.storage import tables
 
 
@@ -44,7 +45,7 @@ def advance(
     by: str,
 ) -> Standing:
     """One round: settle what ended, cancel or admit what waits; what stands then."""
-    rows.hold_task(conn, task_id, epoch)
+    hold(conn, task_id, epoch)
     every = rows.of_task(conn, task_id)
     running = [item for item in every if item.status is ItemStatus.RUNNING]
     newest = attempts.of_items(conn, [item.id for item in running])
@@ -56,10 +57,11 @@ def advance(
         for item in waiting:
             rows.cancel(conn, item.id, by=by)
     else:
+        room = limits.room(conn)
         for agent_id, group in groupby(waiting, key=lambda item: item.agent_id):
             queue = list(group)
             if agent_id in checked:
-                _admit(conn, agent_id, [item for item in queue if item.due], limits, by=by)
+                _admit(conn, agent_id, [item for item in queue if item.due], room, by=by)
             else:
                 unchecked[agent_id] = queue
     return _standing(conn, task_id, unchecked)
@@ -76,7 +78,7 @@ def _standing(
         for item_id, attempt in newest.items()
         if attempt.status in attempts.OPEN
     ]
-    platforms = {agent.id: agent.platform for agent in agents.present(conn)}
+    platforms = agents.platforms(conn, {item.agent_id for item in running.values()})
     return Standing(
         items=every,
         open=sorted(
@@ -95,8 +97,8 @@ def _settle(
     match attempt.status:
         case AttemptStatus.PRESENT if attempt.evidence is not None:
             _note_present(conn, item, attempt.evidence.image_id, attempt.evidence.size)
-            first_answer = not attempt.started and attempt.sends == 1 and item.attempts == 1
-            if first_answer:
+            at_once = not (attempt.accepted or attempt.started)
+            if at_once and attempt.sends == 1 and item.attempts == 1:
                 rows.skip(conn, item, "already present", by=by)
             else:
                 rows.done(conn, item, by=by)
@@ -114,10 +116,15 @@ def _settle(
             pass  # still in flight
 
 
-def _admit(
-    conn: Connection, agent_id: str, due: Sequence[ItemRow], limits: Limits, *, by: str
-) -> None:
-    """Make attempts for the items whose turn has come, as far as the limits leave room."""
+def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, *, by: str) -> None:
+    """Make attempts for the items whose turn has come, as far as there is room.
+
+    An agent that has none is not even looked at: in a large fleet that is nearly every one.
+    """
+    references = {item.id: Reference.parse(item.reference) for item in due}
+    due = [item for item in due if room.has(agent_id, references[item.id].registry)]
+    if not due:
+        return
     agent = _lock_agent(conn, agent_id)
     for item in due:
         if agent is None or agent.status is AgentStatus.RETIRED:
@@ -129,16 +136,13 @@ def _admit(
                 f"agent {agent_id} is {agent.status}: look at its process and its network",
             )
             rows.fail_or_retry(conn, item, away, tries=item.attempts + 1, by=by)
-        else:
-            reference = Reference.parse(item.reference)
-            if not limits.room(conn, agent_id, reference.registry):
-                return
+        elif room.take(agent_id, references[item.id].registry):
             rows.run(conn, item.id, phase=Phase.WAITING, by=by)
             attempts.create(
                 conn,
                 item_id=item.id,
                 agent_id=agent_id,
-                reference=reference,
+                reference=references[item.id],
                 root_digest=item.root_digest or "",
                 by=by,
             )
@@ -155,7 +159,7 @@ def skip_present(
     by: str,
 ) -> None:
     """Skip the items whose check showed the image there as it should be."""
-    rows.hold_task(conn, task_id, epoch)
+    hold(conn, task_id, epoch)
     platform = agents.one(conn, agent_id).platform
     by_id = {item.id: item for item in waiting}
     for answer in answers:
@@ -175,12 +179,28 @@ def skip_present(
             _note_present(conn, item, evidence.image_id, evidence.size)
 
 
+def note_sending(
+    conn: Connection, task_id: str, epoch: int, attempt_ids: Sequence[str], *, by: str
+) -> list[str]:
+    """`attempts.note_sending`, by who still runs the task."""
+    hold(conn, task_id, epoch)
+    return attempts.note_sending(conn, attempt_ids, by=by)
+
+
 def apply_answers(
-    conn: Connection, answers: Sequence[PullAnswer], incarnation: str | None, *, by: str
+    conn: Connection,
+    agent_id: str,
+    answers: Sequence[PullAnswer],
+    incarnation: str | None,
+    *,
+    by: str,
 ) -> None:
-    """Apply what a call answered of attempts."""
+    """Apply what an agent answered of its attempts; `incarnation` accepted them, if they were
+    ordered. What it says is news whoever runs the task by now."""
+    own = attempts.of_agent(conn, agent_id, {answer.attempt_id for answer in answers})
     for answer in answers:
-        attempts.apply_answer(conn, answer, incarnation, by=by)
+        if answer.attempt_id in own:
+            attempts.apply_answer(conn, answer, incarnation, by=by)
 
 
 def _note_present(conn: Connection, item: ItemRow, image_id: str, size: int) -> None:

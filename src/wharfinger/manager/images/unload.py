@@ -13,6 +13,7 @@ from wharfinger.contracts.rpc import RemovalAnswer, RemovalOrder, RemovalOutcome
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.progress import Phase
 from wharfinger.domain.states import AgentStatus, ItemStatus
+from wharfinger.manager.background.holding import hold
 from wharfinger.manager.background.port import TaskResult, TaskRun
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.fleet import agents, inventory
@@ -25,6 +26,7 @@ from wharfinger.manager.images.rounds import Rounds
 from wharfinger.manager.storage.port import Storage
 
 _UNEXPLAINED = Failure(FailureClass.INTERNAL, "the agent answered without saying what it found")
+_UNANSWERED = Failure(FailureClass.INTERNAL, "the agent left this removal out of its answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,9 @@ class _Run:
         return every
 
     async def _remove(self, agent_id: str, batch: Sequence[ItemRow]) -> None:
-        """Have one agent remove a batch, and apply what it answers.
-
-        A try has an id of its own, so that asking again meets the same removal and a new try a
-        new one.
-        """
+        """Have one agent remove a batch, and apply what it answers."""
         orders = [
-            RemovalOrder(removal_id=f"{item.id}-{item.attempts}", reference=item.reference)
-            for item in batch
+            RemovalOrder(removal_id=_removal_id(item), reference=item.reference) for item in batch
         ]
         task = (self._run.task_id, self._run.epoch)
         try:
@@ -91,11 +88,16 @@ class _Run:
         self._rounds.ring()
 
 
+def _removal_id(item: ItemRow) -> str:
+    """An id per try: asking again meets the same removal, a new try a new one."""
+    return f"{item.id}-{item.attempts}"
+
+
 def _advance(
     conn: Connection, task_id: str, epoch: int, *, cancelling: bool, by: str
 ) -> Sequence[ItemRow]:
     """One round: cancel what waits, or begin what is due; all items then."""
-    rows.hold_task(conn, task_id, epoch)
+    hold(conn, task_id, epoch)
     up = {agent.id for agent in agents.present(conn) if agent.status is AgentStatus.UP}
     for item in rows.of_task(conn, task_id):
         if item.status is not ItemStatus.QUEUED:
@@ -122,8 +124,13 @@ def _apply(
     *,
     by: str,
 ) -> None:
-    rows.hold_task(conn, task_id, epoch)
-    for item, answer in zip(batch, answers, strict=True):
+    hold(conn, task_id, epoch)
+    by_id = {answer.removal_id: answer for answer in answers}
+    for item in batch:
+        answer = by_id.get(_removal_id(item))
+        if answer is None:
+            rows.fail_or_retry(conn, item, _UNANSWERED, tries=item.attempts, by=by)
+            continue
         match answer.outcome:
             case RemovalOutcome.REMOVED:
                 inventory.forget(conn, item.agent_id, [item.reference])
@@ -147,6 +154,6 @@ def _fail_all(
     *,
     by: str,
 ) -> None:
-    rows.hold_task(conn, task_id, epoch)
+    hold(conn, task_id, epoch)
     for item in batch:
         rows.fail_or_retry(conn, item, failure, tries=item.attempts, by=by)

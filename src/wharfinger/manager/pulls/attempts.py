@@ -4,6 +4,7 @@ An attempt is committed before it is sent, and ends exactly once: whoever comes 
 it changes nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,12 +74,13 @@ def create(
     return attempt_id
 
 
-def count_open(conn: Connection, **where: str) -> int:
-    """How many attempts are in flight; `agent_id=` and `registry=` narrow it."""
-    narrowed = [attempts.c[column] == value for column, value in where.items()]
-    return conn.execute(
-        select(func.count()).where(attempts.c.status.in_(OPEN), *narrowed)
-    ).scalar_one()
+def count_open(conn: Connection) -> Counter[tuple[str, str]]:
+    """How many attempts are in flight, by (agent id, registry)."""
+    place = (attempts.c.agent_id, attempts.c.registry)
+    rows = conn.execute(
+        select(*place, func.count()).where(attempts.c.status.in_(OPEN)).group_by(*place)
+    )
+    return Counter({(agent_id, registry): count for agent_id, registry, count in rows})
 
 
 def of_items(conn: Connection, item_ids: Sequence[str]) -> dict[str, Attempt]:
@@ -159,11 +161,15 @@ def note_missing(
     return bool(missing)
 
 
-def not_current(conn: Connection, attempt_ids: Sequence[str]) -> list[str]:
-    """Which of these an agent works on for nobody: ended here, or never heard of."""
+def not_current(conn: Connection, agent_id: str, attempt_ids: Sequence[str]) -> list[str]:
+    """Which of these an agent works on for nobody: ended here, not its own, or never heard of."""
     current = set(
         conn.execute(
-            select(attempts.c.id).where(attempts.c.id.in_(attempt_ids), attempts.c.status.in_(OPEN))
+            select(attempts.c.id).where(
+                attempts.c.agent_id == agent_id,
+                attempts.c.id.in_(attempt_ids),
+                attempts.c.status.in_(OPEN),
+            )
         ).scalars()
     )
     return [attempt_id for attempt_id in attempt_ids if attempt_id not in current]

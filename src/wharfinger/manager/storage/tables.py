@@ -121,7 +121,7 @@ images = Table(
     metadata,
     Column("reference", Text, primary_key=True),
     Column("root_digest", Text, nullable=False),
-    Column("size", BigInteger, nullable=False),  # compressed bytes of the smallest platform asked
+    Column("size", BigInteger, nullable=False),  # compressed bytes of the largest platform asked
     Column("updated_at", Double, nullable=False),
 )
 
@@ -190,7 +190,7 @@ attempts = Table(
     Column("ended_at", Double),
     _one_of("status", AttemptStatus),
     CheckConstraint("(ended_at IS NULL) = (status IN ('sent', 'pulling'))", name="one_end"),
-    Index("ix_attempts_agent_id_status", "agent_id", "status"),
+    Index("ix_attempts_status_agent_id", "status", "agent_id"),
 )
 
 transitions = Table(

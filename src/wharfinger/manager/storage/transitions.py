@@ -3,7 +3,7 @@
 The only way a status column changes after its row was inserted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, insert, select, update
@@ -27,7 +27,19 @@ def begin(
     conn: Connection, machine: TransitionTable[S], entity_id: str, *, reason: str, by: str
 ) -> None:
     """Log that a thing began to exist in its machine's initial state."""
-    _log(conn, machine, entity_id, None, machine.initial, reason, by)
+    begin_all(conn, machine, (entity_id,), reason=reason, by=by)
+
+
+def begin_all(
+    conn: Connection,
+    machine: TransitionTable[S],
+    entity_ids: Collection[str],
+    *,
+    reason: str,
+    by: str,
+) -> None:
+    """`begin` for many things at once: one, at least."""
+    _log(conn, machine, entity_ids, None, machine.initial, reason, by)
 
 
 def move(
@@ -62,7 +74,7 @@ def move(
     )
     if changed.rowcount != 1:
         return False
-    _log(conn, machine, entity_id, present, target, reason, by)
+    _log(conn, machine, (entity_id,), present, target, reason, by)
     return True
 
 
@@ -85,14 +97,16 @@ def history(conn: Connection, entity: str, entity_id: str) -> list[Transition]:
 def _log(
     conn: Connection,
     machine: TransitionTable[S],
-    entity_id: str,
+    entity_ids: Collection[str],
     source: str | None,
     target: S,
     reason: str,
     by: str,
 ) -> None:
+    at = now(conn)
     conn.execute(
-        insert(transitions).values(
+        insert(transitions),
+        [
             {
                 "entity": machine.name,
                 "entity_id": entity_id,
@@ -100,7 +114,8 @@ def _log(
                 "to": target.value,
                 "reason": reason,
                 "by": by,
-                "at": now(conn),
+                "at": at,
             }
-        )
+            for entity_id in entity_ids
+        ],
     )

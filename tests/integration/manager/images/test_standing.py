@@ -146,9 +146,10 @@ class Preloading(RuleBasedStateMachine):
 
     @invariant()
     def pulls_in_flight_stay_within_the_limits(self) -> None:
-        assert self.write(attempts.count_open) <= LIMITS.total
+        in_flight = self.write(attempts.count_open)
+        assert in_flight.total() <= LIMITS.total
         for agent_id in AGENTS:
-            assert self.write(attempts.count_open, agent_id=agent_id) <= LIMITS.per_agent
+            assert in_flight[agent_id, "h"] <= LIMITS.per_agent
 
     @invariant()
     def an_item_is_done_only_with_evidence(self) -> None:

@@ -203,5 +203,5 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_attempts")),
     )
-    op.create_index("ix_attempts_agent_id_status", "attempts", ["agent_id", "status"], unique=False)
+    op.create_index("ix_attempts_status_agent_id", "attempts", ["status", "agent_id"], unique=False)
     op.create_index(op.f("ix_attempts_item_id"), "attempts", ["item_id"], unique=False)
