@@ -22,6 +22,8 @@ from wharfinger.run.superadmin import superadmin_token
 log = structlog.get_logger()
 
 _USUAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
+_AGAIN_SECONDS = 5.0
+"""How long an agent that failed stays down."""
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -78,14 +80,15 @@ async def embedded(
 ) -> AsyncIterator[Embedded]:
     """A manager and its agents for as long as the context is open.
 
-    Raises `Conflict` when another process uses the data folder.
+    Raises `Conflict` when another process uses the data folder, `InvalidRequest` for an engine's
+    address that is none.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone(settings.data_dir):
+        named = _named(settings.data_dir, engines)
         async with running_manager(settings, sole=True) as manager:
             token, token_path = await superadmin_token(manager.storage, settings.data_dir)
             join = await manager.access.create_join_token("embedded agents")
-            named = _named(settings.data_dir, engines)
             running = [
                 asyncio.create_task(
                     _run_agent(
@@ -96,27 +99,32 @@ async def embedded(
                             join_token=join.token,
                             state_dir=settings.data_dir / "agents" / agent_id,
                         ),
-                        choice.url,
+                        engine,
                     ),
                     name=f"agent {agent_id}",
                 )
-                for agent_id, choice in named
+                for agent_id, choice, engine in named
             ]
             try:
-                yield Embedded(manager.url, token, token_path, [name for name, _ in named])
+                yield Embedded(manager.url, token, token_path, [name for name, _, _ in named])
             finally:
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _run_agent(settings: AgentSettings, engine_url: str) -> None:
-    """Run one agent; when it has to end by itself, the manager and the other agents go on."""
-    engine = DockerEngine(engine_url)
+async def _run_agent(settings: AgentSettings, engine: DockerEngine) -> None:
+    """Run one agent for as long as the manager wants it; the others go on in any case."""
     try:
-        await Agent(settings, engine).run()
-    except WharfingerError as error:
-        log.warning("agent ended", agent=settings.agent_id, error=error.to_json())
+        while True:
+            try:
+                await Agent(settings, engine).run()
+            except WharfingerError as error:
+                log.warning("agent ended", agent=settings.agent_id, error=error.to_json())
+                return
+            except Exception:  # a full disk, or a defect
+                log.exception("agent failed, it starts anew soon", agent=settings.agent_id)
+            await asyncio.sleep(_AGAIN_SECONDS)
     finally:
         await engine.close()
 
@@ -134,10 +142,12 @@ def _alone(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def _named(data_dir: Path, engines: Sequence[EngineChoice]) -> list[tuple[str, EngineChoice]]:
-    """A name for each engine's agent, the same at every start."""
+def _named(
+    data_dir: Path, engines: Sequence[EngineChoice]
+) -> list[tuple[str, EngineChoice, DockerEngine]]:
+    """Each engine, with a name for its agent that is the same at every start."""
     path = data_dir / "engines.json"
-    names: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    names = _read_names(path) if path.exists() else {}
     named = []
     for choice in engines:
         key = f"{choice.scaling_group}={choice.url}"
@@ -146,8 +156,19 @@ def _named(data_dir: Path, engines: Sequence[EngineChoice]) -> list[tuple[str, E
             while f"{choice.scaling_group}-{number}" in names.values():
                 number += 1
             names[key] = f"{choice.scaling_group}-{number}"
-        named.append((names[key], choice))
-    if len({name for name, _ in named}) != len(named):
+        named.append((names[key], choice, DockerEngine(choice.url)))
+    if len({name for name, _, _ in named}) != len(named):
         raise InvalidRequest("an engine is named twice")
-    path.write_text(json.dumps(names, indent=2) + "\n")
+    draft = path.with_name(f".{path.name}")  # a full disk or a kill leaves the file as it was
+    draft.write_text(json.dumps(names, indent=2) + "\n")
+    draft.replace(path)
     return named
+
+
+def _read_names(path: Path) -> dict[str, str]:
+    try:
+        return {str(key): str(name) for key, name in json.loads(path.read_text()).items()}
+    except (ValueError, AttributeError) as error:
+        raise InvalidRequest(
+            f"{path} is damaged: put {{}} in it, and the agents are named anew"
+        ) from error
