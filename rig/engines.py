@@ -6,11 +6,13 @@ with DockerEngine(folder) as engine:
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -160,11 +162,13 @@ class ContainerEngine(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.running:
-            self.resume()
-            self._remove_containers()
-        self.stop()
-        self._remove()
+        try:
+            if self.running:
+                self.resume()
+                self._remove_containers()
+        finally:
+            self.stop()
+            self._remove()
 
     def _answers(self) -> bool:
         return self.api("GET", "/_ping", timeout=2)[0] == 200  # noqa: PLR2004 - an HTTP status
@@ -220,8 +224,11 @@ class DockerEngine(ContainerEngine):
         if not recorded.exists():
             return
         pid = int(recorded.read_text())
-        if not processes.wait_until(lambda: processes.name_of(pid) != "containerd", within=5):
-            _kill(pid)
+        if processes.wait_until(lambda: processes.name_of(pid) != "containerd", within=5):
+            return
+        if pid in processes.running_from(self.folder):  # else the pid is another engine's by now
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             processes.wait_until(lambda: processes.name_of(pid) != "containerd", within=5)
 
 
@@ -234,7 +241,3 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
-
-
-def _kill(pid: int) -> None:
-    subprocess.run(["kill", "-KILL", str(pid)], check=False, capture_output=True)

@@ -12,10 +12,10 @@ from rig import processes
 
 
 def sweep(folder: Path) -> list[str]:
-    """End every process that was started from `folder`, unmount, delete; the names of those ended.
+    """End every process that works on `folder`, unmount, delete; the names of those ended.
 
-    A container's processes do not name the folder, but their shim does, so children go with their
-    parents. Nothing outside the folder is touched.
+    Whoever names something inside it on its command line works on it. A container's processes do
+    not, but their shim does, so children go with their parents.
     """
     ended = []
     while pids := processes.running_from(folder):

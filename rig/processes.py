@@ -67,6 +67,17 @@ def end(process: subprocess.Popen[bytes], within: float) -> None:
         process.wait()
 
 
+def stop(process: subprocess.Popen[bytes], within: float) -> None:
+    """SIGTERM; when it is not gone in time it is killed, and `TimeoutExpired` raised."""
+    process.terminate()
+    try:
+        process.wait(within)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
+
+
 def name_of(pid: int) -> str | None:
     """The name of a process, also of a zombie; None when there is no such process."""
     try:

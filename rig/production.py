@@ -1,7 +1,6 @@
 """Managers and agents as programs of their own, over one PostgreSQL database."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -91,11 +90,6 @@ class Production:
         process = processes.start(
             [str(PROGRAM), *arguments], log, environment={**self._shared, **(settings or {})}
         )
-        self._running.callback(_end, process)
+        self._running.callback(processes.stop, process, _STOPPED)
         processes.wait_ready(process, lambda: ready in log.read_bytes(), log, _READY)
         return process
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    process.wait(_STOPPED)

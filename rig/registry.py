@@ -6,16 +6,17 @@ import re
 import secrets
 import socket
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
+from rig import processes
 from rig.ports import free_port
 from rig.token_server import TokenServer
 
 _ACCESS = re.compile(r'^\S+ - \S+ \[[^\]]+\] "(?P<method>[A-Z]+) (?P<path>\S+) HTTP/')
 _START_SECONDS = 10.0
+_STOP_SECONDS = 5.0
 
 
 class Registry:
@@ -39,7 +40,6 @@ class Registry:
         self._users = users
         self._token_server = token_server
         self._process: subprocess.Popen[bytes] | None = None
-        self._log: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -64,34 +64,18 @@ class Registry:
         assert self._process is None, "it runs already"
         config = self.folder / "registry.json"
         config.write_text(json.dumps(self._config()))  # JSON is YAML
-        self._log = self.log_path.open("ab")
-        self._process = subprocess.Popen(
-            ["docker-registry", "serve", str(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"docker-registry did not start: {self._log_tail()}")
-            time.sleep(0.02)
+        self._process = processes.start(["docker-registry", "serve", str(config)], self.log_path)
+        try:
+            processes.wait_ready(self._process, self._listens, self.log_path, _START_SECONDS)
+        except processes.NotReady:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Stop it; its port and data stay. Stopping twice is fine."""
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+            processes.end(process, _STOP_SECONDS)
 
     def requests(self) -> list[tuple[str, str]]:
         """(method, path with query) of every request answered so far, oldest first.
@@ -131,14 +115,8 @@ class Registry:
         return config
 
     def _listens(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
+        socket.create_connection(("127.0.0.1", self.port), 1).close()
         return True
-
-    def _log_tail(self) -> str:
-        return self.log_path.read_text(errors="replace")[-800:]
 
 
 def _bcrypt(password: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -123,8 +122,7 @@ class Server:
         """Tell it to stop; how long that took, in seconds."""
         assert self._process is not None
         began = time.monotonic()
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_STOPPED)
+        processes.stop(self._process, _STOPPED)
         return time.monotonic() - began
 
     def kill(self) -> None:
