@@ -19,6 +19,26 @@ class Event:
     data: Any
 
 
+class Lines:
+    """Makes events of a stream's lines."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def take(self, line: str) -> Event | None:
+        """The event or comment that ends with this line."""
+        if line.startswith(":"):
+            return Event("", "", line[1:].strip())
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.strip()
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields:
+            return None
+        return Event(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
+
+
 class Stream:
     """An open stream."""
 
@@ -28,16 +48,11 @@ class Stream:
 
     async def next(self, seconds: float = 10.0) -> Event | None:
         """The next event, or None when the server ended the stream."""
-        fields: dict[str, str] = {}
+        read = Lines()
         async with asyncio.timeout(seconds):
             async for line in self._lines:
-                if line.startswith(":"):
-                    return Event("", "", line[1:].strip())
-                if line:
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
-                elif fields:
-                    return Event(fields["event"], fields["id"], json.loads(fields["data"]))
+                if event := read.take(line):
+                    return event
         return None
 
     async def rest(self) -> list[Event]:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import datetime as dt
 import json
 import secrets
 import threading
@@ -17,7 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from cryptography.x509.oid import NameOID
+
+from rig.certificates import self_signed
 
 
 class TokenServer:
@@ -35,7 +35,12 @@ class TokenServer:
         self.lifetime = lifetime
         self.asked: list[tuple[str, ...]] = []
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = _self_signed(self._key)
+        self._certificate = self_signed(
+            self._key,
+            "wharf-tokens",
+            x509.BasicConstraints(ca=True, path_length=None),
+            critical=True,
+        )
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.realm = f"http://127.0.0.1:{self._server.server_address[1]}/token"
@@ -129,22 +134,6 @@ def _access(scope: str) -> dict[str, Any]:
     kind, _, rest = scope.partition(":")
     name, _, actions = rest.rpartition(":")
     return {"type": kind, "name": name, "actions": actions.split(",")}
-
-
-def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "wharf-tokens")])
-    today = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - dt.timedelta(days=1))
-        .not_valid_after(today + dt.timedelta(days=30))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
 
 
 def _base64url(raw: bytes) -> str:

@@ -1,25 +1,14 @@
 """A task's event stream, read as curl would show it."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 
 from rig.server import Server
+from rig.sse import Event, Lines
 
 
-@dataclass(frozen=True)
-class Seen:
-    """One event of the stream."""
-
-    id: str
-    kind: str
-    data: dict[str, Any]
-
-
-def watch(server: Server, task_id: str, *, last_event_id: str | None = None) -> Iterator[Seen]:
+def watch(server: Server, task_id: str, *, last_event_id: str | None = None) -> Iterator[Event]:
     """The events of `GET /background-tasks`, until the server closes the stream."""
     headers = {"Authorization": f"Bearer {server.token}"}
     if last_event_id is not None:
@@ -29,13 +18,8 @@ def watch(server: Server, task_id: str, *, last_event_id: str | None = None) -> 
         "GET", url, params={"task_id": task_id}, headers=headers, timeout=60
     ) as response:
         response.raise_for_status()
-        fields: dict[str, str] = {}
+        read = Lines()
         for line in response.iter_lines():
-            if line.startswith(":"):
-                continue
-            if line:
-                name, _, value = line.partition(":")
-                fields[name] = value.strip()
-            elif "data" in fields:
-                yield Seen(fields.get("id", ""), fields["event"], json.loads(fields["data"]))
-                fields = {}
+            event = read.take(line)
+            if event is not None and event.kind:
+                yield event
