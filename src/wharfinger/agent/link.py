@@ -92,13 +92,12 @@ class Link:
 
     async def _register(self, session: aiohttp.ClientSession, identity: Identity) -> Identity:
         """Register until it is taken; the identity, with the credential it came with."""
-        bearer = identity.credential or self._join_token
-        if bearer is None:
+        if identity.credential is None and self._join_token is None:
             raise InvalidRequest(f"agent {identity.agent_id!r} never joined: it needs a join token")
         while True:
             registration = self._registration()
             try:
-                answer = await self._post(session, REGISTER, bearer, registration, Registered)
+                answer = await self._introduce(session, identity, registration)
             except (Unauthenticated, ManagerUnreachable) as error:
                 self._failed("the manager does not let the agent register", error)
                 await self._backoff.wait()
@@ -109,6 +108,19 @@ class Link:
             self._platform = _platform(registration)
             self._registered.set()
             return identity
+
+    async def _introduce(
+        self, session: aiohttp.ClientSession, identity: Identity, registration: Registration
+    ) -> Registered:
+        """By the credential; where that is unknown, since the database is a new one, by the join
+        token."""
+        bearers = [each for each in (identity.credential, self._join_token) if each is not None]
+        while True:
+            try:
+                return await self._post(session, REGISTER, bearers.pop(0), registration, Registered)
+            except Unauthenticated:
+                if not bearers:
+                    raise
 
     async def _report(self, session: aiohttp.ClientSession, identity: Identity) -> None:
         """Report until there is a reason to register anew: the credential is refused, or an

@@ -113,8 +113,22 @@ async def test_a_retired_agent_ends(
         await late.ended()
 
 
+async def test_an_agent_joins_anew_where_nobody_knows_it_any_more(
+    agent: RunningAgent, start_agent: StartAgent, manager: RecordingManager
+) -> None:
+    agent.task.cancel()
+    await asyncio.wait({agent.task})
+    manager.credential = "of another database"
+
+    await start_agent()
+
+    assert manager.registrations[-1].bearer == manager.JOIN_TOKEN
+    heard = len(manager.reports)
+    await manager.until(lambda: len(manager.reports) > heard)
+
+
 @pytest.mark.usefixtures("agent")
-async def test_a_refused_credential_is_shown_again_until_it_is_taken(
+async def test_an_agent_that_is_refused_asks_again_until_it_is_taken(
     manager: RecordingManager,
 ) -> None:
     manager.manners = Manners.SAYS_UNAUTHENTICATED
@@ -122,7 +136,6 @@ async def test_a_refused_credential_is_shown_again_until_it_is_taken(
     manager.manners = Manners.GOOD
     heard = len(manager.reports)
     await manager.until(lambda: len(manager.reports) > heard)
-    assert manager.registrations[-1].bearer == manager.credential
 
 
 async def test_an_agent_with_pulls_under_way_ends_within_three_seconds(
