@@ -1,5 +1,6 @@
 """Metrics in the Prometheus text format, from a registry of our own."""
 
+import asyncio
 import time
 
 from fastapi import APIRouter, Request
@@ -86,4 +87,6 @@ class RequestMetrics:
 async def show(request: Request) -> Response:
     """All metrics."""
     metrics: Metrics = request.app.state.metrics
-    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    # some collectors read files
+    text = await asyncio.to_thread(generate_latest, metrics.registry)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,15 @@
+"""Whatever is tested with real parts must not hold up the event loop."""
+
+from collections.abc import Iterator
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+
+@pytest.fixture(autouse=True)
+def _loop_never_blocks() -> Iterator[None]:
+    """A blocking call of ours inside the event loop raises `BlockingError`."""
+    with blockbuster_ctx("wharfinger") as watched:
+        # it reads the working directory, once, where a SQLite database is opened
+        watched.functions["os.path.abspath"].deactivate()
+        yield
