@@ -107,6 +107,18 @@ def of_task(conn: Connection, task_id: str) -> list[ItemRow]:
     return [_item(row, at) for row in rows]
 
 
+def still_running(conn: Connection, seen: Sequence[ItemRow]) -> list[ItemRow]:
+    """Those of the items whose try still runs: what a call ended meanwhile is not its to end."""
+    ids = [item.id for item in seen]
+    rows = conn.execute(
+        select(items.c.id, items.c.attempts).where(
+            items.c.id.in_(ids), items.c.status == ItemStatus.RUNNING
+        )
+    )
+    tries = {item_id: attempts for item_id, attempts in rows}  # noqa: C416  # rows are not pairs
+    return [item for item in seen if tries.get(item.id) == item.attempts]
+
+
 def as_json(conn: Connection, task_id: str, /) -> list[Item]:
     """All items of a task as the interfaces show them (`ItemsOf` of the task framework)."""
     return [item.to_json() for item in of_task(conn, task_id)]
@@ -145,13 +157,14 @@ def done(conn: Connection, item: ItemRow, *, by: str, kept_by: Sequence[str] = (
 
 
 def skip(conn: Connection, item: ItemRow, reason: str, *, by: str) -> bool:
-    """Nothing to do there."""
+    """Nothing to do there; False when the item is no longer in the state it was seen in."""
     return _end(
         conn,
         item.id,
         ItemStatus.SKIPPED,
         reason,
         by,
+        sources=(item.status,),
         bytes_done=items.c.bytes_total,
         failure=None,
     )
@@ -230,14 +243,21 @@ def result(ended: Sequence[ItemRow], doing: str) -> TaskResult:
 
 
 def _end(
-    conn: Connection, item_id: str, status: ItemStatus, reason: str, by: str, **values: Any
+    conn: Connection,
+    item_id: str,
+    status: ItemStatus,
+    reason: str,
+    by: str,
+    *,
+    sources: Sequence[ItemStatus] = OPEN,
+    **values: Any,
 ) -> bool:
     return move(
         conn,
         items,
         ITEM_TRANSITIONS,
         item_id,
-        OPEN,
+        sources,
         status,
         reason=reason,
         by=by,

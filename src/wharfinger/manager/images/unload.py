@@ -126,7 +126,7 @@ def _apply(
 ) -> None:
     hold(conn, task_id, epoch)
     by_id = {answer.removal_id: answer for answer in answers}
-    for item in batch:
+    for item in rows.still_running(conn, batch):
         answer = by_id.get(_removal_id(item))
         if answer is None:
             rows.fail_or_retry(conn, item, _UNANSWERED, tries=item.attempts, by=by)
@@ -155,5 +155,5 @@ def _fail_all(
     by: str,
 ) -> None:
     hold(conn, task_id, epoch)
-    for item in batch:
+    for item in rows.still_running(conn, batch):
         rows.fail_or_retry(conn, item, failure, tries=item.attempts, by=by)
