@@ -3,7 +3,6 @@
 Run against the transactions themselves, since each of them is what a crash may stand between.
 """
 
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sqlalchemy import Connection, Engine, create_engine, insert, select, update
+from rig.rows import insert_agent, insert_task
+from sqlalchemy import Connection, Engine, create_engine, select, update
 
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.contracts.wire import FailureReport, ImageEvidence
@@ -219,44 +219,8 @@ class Preloading(RuleBasedStateMachine):
 
 def _begin(conn: Connection) -> None:
     for agent_id in AGENTS:
-        conn.execute(
-            insert(tables.agents).values(
-                id=agent_id,
-                scaling_group=agent_id[0],
-                status=AgentStatus.UP,
-                cordoned=False,
-                os="linux",
-                architecture="amd64",
-                variant="",
-                version="0",
-                engine=json.loads('{"kind": "docker", "version": "", "store": ""}'),
-                slots={},
-                address="http://127.0.0.1:1",
-                incarnation="i1",
-                call_token_encrypted="",
-                credential_sha256=agent_id,
-                inventory_version="v1",
-                reports_begun=1,
-                heard_at=0.0,
-                created_at=0.0,
-            )
-        )
-    conn.execute(
-        insert(tables.tasks).values(
-            id="t1",
-            name="preload",
-            owner_id="u1",
-            status=TaskStatus.RUNNING,
-            cancel_requested=False,
-            current=0,
-            total=0,
-            unit="bytes",
-            message="",
-            arguments={},
-            epoch=1,
-            created_at=0.0,
-        )
-    )
+        insert_agent(conn, agent_id)
+    insert_task(conn, "t1")
     new = [NewItem(a, r, DIGEST, 10) for a in AGENTS for r in REFERENCES]
     rows.add(conn, "t1", new, by="test")
 
