@@ -112,7 +112,9 @@ def come_back(
     if row is None:
         return False
     if row.status == AgentStatus.RETIRED:
-        raise Forbidden(f"agent {row.id!r} was removed: join anew with a join token")
+        raise Forbidden(
+            f"agent {row.id!r} was removed: to join anew it needs an empty state folder and a join token"
+        )
     if row.id != said.agent_id:
         raise Conflict(
             f"this credential is agent {row.id!r}'s, not {said.agent_id!r}'s", agentId=row.id
