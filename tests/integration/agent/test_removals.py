@@ -6,9 +6,11 @@ import pytest
 from rig.engines import DockerEngine as Dockerd
 from rig.images import busybox_layer, push
 from rig.orders import SampleImage, held, pull, remove
-from rig.proxy import FaultProxy, Rate
+from rig.proxy import Delay, FaultProxy
 from rig.recording_manager import RecordingManager
 from rig.registry import Registry
+
+from wharfinger.contracts.ingest import ImagePullFinished
 
 pytestmark = pytest.mark.usefixtures("agent")
 
@@ -115,20 +117,44 @@ async def test_a_repeated_removal_is_answered_with_the_end_it_had(
     assert held(dockerd, image.tag) is not None
 
 
-async def test_a_removal_waits_for_the_pull_of_its_image(
+async def test_a_removal_waits_for_a_pull_of_its_digest_under_another_name(
     manager: RecordingManager, registry: Registry, proxy: FaultProxy, dockerd: Dockerd
 ) -> None:
-    # the id is on the host under another name already, and a slow pull brings its digest anew
+    image = SampleImage(registry)
+    await preload(manager, image)
+    elsewhere = f"{proxy.host}/{image.repository}:v1"
+    proxy.forget()
+    proxy.rules(Delay(match="GET /v2/$", seconds=60))
+    await pull(manager, image.order("t2", reference=elsewhere))
+    await asyncio.to_thread(proxy.wait_for, "GET /v2/$")
+    (early,) = await remove(manager, image.tag, deadline=0.5)
+    assert early["outcome"] == "running"
+    assert held(dockerd, image.tag) is not None
+    proxy.rules()
+    assert isinstance(await manager.end_of("t2"), ImagePullFinished)
+    (late,) = await remove(manager, image.tag)
+    assert late["outcome"] == "removed"
+    assert held(dockerd, image.tag) is None
+    assert held(dockerd, elsewhere) is not None
+
+
+async def test_a_pull_brings_what_a_removal_takes_meanwhile(
+    manager: RecordingManager, registry: Registry, proxy: FaultProxy, dockerd: Dockerd
+) -> None:
+    # the id is on the host under another name alone, and a slow pull brings its digest anew
     image = SampleImage(registry, via=proxy)
     await preload(manager, image)
     dockerd.api("POST", f"/images/{image.tag}/tag?repo=example.org/kept&tag=v1")
     await remove(manager, image.pinned, prefix="first")
-    proxy.rules(Rate(match="/manifests/", bytes_per_second=1024))
+    proxy.forget()
+    proxy.rules(Delay(match="GET /v2/$", seconds=60))
     await pull(manager, image.order("t2"))
-    await asyncio.to_thread(proxy.wait_for, "/manifests/", sent=1)
+    await asyncio.to_thread(proxy.wait_for, "GET /v2/$")
     (removed,) = await remove(manager, "example.org/kept:v1")
     assert removed["outcome"] == "removed"
-    await manager.end_of("t2")
+    assert held(dockerd, image.pushed.config_digest) is None
+    proxy.rules()
+    assert isinstance(await manager.end_of("t2"), ImagePullFinished)
     assert held(dockerd, image.tag) is not None
 
 
