@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from rig.rows import insert_agent
+from rig.tasks import UnreliableStorage, eventually
+from sqlalchemy import Connection
 
 from wharfinger.contracts.ingest import (
     EngineFacts,
@@ -21,6 +24,7 @@ from wharfinger.manager.access.service import Access
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet.service import Fleet
+from wharfinger.manager.storage.errors import StorageUnavailable
 from wharfinger.manager.storage.port import Storage
 
 ENGINE = EngineFacts(kind="docker", version="20.10.24", store="classic")
@@ -214,6 +218,47 @@ async def test_a_manager_that_could_not_listen_blames_nobody(
     assert await fleet.note_silence() == []
     clock.at += fleet_period(fleet)
     assert await fleet.note_silence() == []
+
+
+async def test_a_manager_whose_database_was_gone_blames_nobody(
+    fleet: Fleet, storage: Storage, join_token: str, clock: Clock
+) -> None:
+    await (await joined(fleet, join_token)).report()
+    await fleet.note_silence()
+    for _ in range(4):  # from now on it has listened for long enough
+        await fleet.note_silence()
+        clock.at += fleet_period(fleet)
+    unreliable = UnreliableStorage(storage)
+    unreliable.down = True
+    fleet._storage = unreliable
+    with pytest.raises(StorageUnavailable):
+        await fleet.note_silence()
+    unreliable.down = False
+    await eventually(lambda: not_heard(fleet))
+    assert await fleet.note_silence() == []
+    assert await silent(fleet, clock) == ["a-1"]
+
+
+async def not_heard(fleet: Fleet) -> bool:
+    """Whether the one agent has been silent for too long."""
+    return (await fleet.agent("a-1")).heard_seconds_ago > fleet._lost_after
+
+
+async def test_agents_of_large_fleets_report_less_often(
+    fleet: Fleet, storage: Storage, join_token: str
+) -> None:
+    def insert(conn: Connection, first: int, last: int) -> None:
+        for number in range(first, last):
+            insert_agent(conn, f"n-{number}")
+
+    process = await joined(fleet, join_token)
+    seconds = []
+    for first, last in ((0, 10), (10, 599), (599, 1000)):
+        await storage.write(insert, first, last)
+        await fleet.note_silence()
+        report = Report(incarnation="i1", begun=1)
+        seconds.append((await fleet.report(report, process.credential)).report_seconds)
+    assert seconds == [1.0, 2.0, 3.0]
 
 
 async def test_the_mapping_is_what_the_agent_last_listed(fleet: Fleet, join_token: str) -> None:
