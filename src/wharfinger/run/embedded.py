@@ -24,6 +24,7 @@ log = structlog.get_logger()
 _USUAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 _AGAIN_SECONDS = 5.0
 """How long an agent that failed stays down."""
+_JOIN_LABEL = "embedded agents"
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -88,7 +89,8 @@ async def embedded(
         named = _named(settings.data_dir, engines)
         async with running_manager(settings, sole=True) as manager:
             token, token_path = await superadmin_token(manager.storage, settings.data_dir)
-            join = await manager.access.create_join_token("embedded agents")
+            await manager.access.revoke_join_tokens(_JOIN_LABEL)  # the last start's
+            join = await manager.access.create_join_token(_JOIN_LABEL)
             running = [
                 asyncio.create_task(
                     _run_agent(

@@ -56,3 +56,7 @@ class Access:
     async def create_join_token(self, label: str) -> IssuedToken:
         """A new token that agents may join with."""
         return await self._storage.write(tokens.create_join_token, label)
+
+    async def revoke_join_tokens(self, label: str) -> None:
+        """Let no agent join with those of this label any more; who did join stays."""
+        await self._storage.write(tokens.revoke_join_tokens, label)

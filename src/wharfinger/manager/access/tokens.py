@@ -126,6 +126,11 @@ def create_join_token(conn: Connection, label: str) -> IssuedToken:
     return issued
 
 
+def revoke_join_tokens(conn: Connection, label: str) -> None:
+    """Let no agent join with those of this label any more; who did join stays."""
+    conn.execute(delete(join_tokens).where(join_tokens.c.label == label))
+
+
 def join_token_valid(conn: Connection, token: str) -> bool:
     """Whether an agent may join with it."""
     found = conn.execute(select(join_tokens.c.id).where(join_tokens.c.sha256 == digest(token)))

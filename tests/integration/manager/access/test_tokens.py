@@ -87,5 +87,7 @@ async def test_a_join_token_lets_agents_join_and_is_no_users(
     assert await storage.read(join_token_valid, join.token)
     assert not await storage.read(join_token_valid, own.token)
     assert not await storage.read(join_token_valid, "")
+    await access.revoke_join_tokens("rack 3")
+    assert not await storage.read(join_token_valid, join.token)
     with pytest.raises(Unauthenticated):
         await access.authenticate(join.token)
