@@ -198,10 +198,11 @@ class Pull:
             self._attempts.failed(attempt, error.failure)
             return
         lack = lacking(image, order, reference, self._host)
-        if lack is None and image is not None:
-            self._attempts.finished(attempt, evidence_of(image))
-        elif lack is not None:
+        if lack is not None:
             self._attempts.failed(attempt, lack)
+            return
+        assert image is not None, "what is absent lacks its digest"
+        self._attempts.finished(attempt, evidence_of(image))
 
     async def _name(self, order: PullOrder, reference: Reference, image: LocalImage) -> None:
         """Set the tag: a preload moves it, a session sets it where there is none.
