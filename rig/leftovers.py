@@ -7,28 +7,44 @@ import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from rig import processes
 
+_PROGRAMS: Final = {
+    "containerd",
+    "containerd-shim",
+    "docker-registry",
+    "dockerd",
+    "postgres",
+    "wharfinger",
+}
+"""As the kernel names them: fifteen characters."""
+
 
 def sweep(folder: Path) -> list[str]:
-    """End every process that works on `folder`, unmount, delete; the names of those ended.
+    """End what the rig started on `folder`, unmount, delete; the names of those ended.
 
-    Whoever names something inside it on its command line works on it. A container's processes do
-    not, but their shim does, so children go with their parents.
+    The rig's programs name something inside it on their command line; others that do (an editor, a
+    client) are left alone. A container's processes do not, but their shim does, so children go
+    with their parents.
     """
     ended = []
-    while pids := processes.running_from(folder):
+    while pids := _ours(folder):
         for pid in _with_children(pids):
             ended.append(processes.name_of(pid) or str(pid))
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if not processes.wait_until(lambda: not processes.running_from(folder), within=5):
+        if not processes.wait_until(lambda: not _ours(folder), within=5):
             break
     for mount in _mounts_below(folder):
         subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
     return ended
+
+
+def _ours(folder: Path) -> list[int]:
+    return [pid for pid in processes.running_from(folder) if processes.name_of(pid) in _PROGRAMS]
 
 
 def _with_children(pids: Iterable[int]) -> set[int]:
