@@ -1,5 +1,6 @@
 """The whole program killed or stopped in the middle of its work."""
 
+from rig import processes
 from rig.cluster import Engines
 from rig.proxy import FaultProxy, Rate
 from rig.registry import Registry
@@ -39,6 +40,31 @@ def test_after_a_kill_the_next_start_goes_on_with_the_same_task(
     for sample in (quick, slow):
         image = engines[0].api("GET", f"/images/{sample.at(proxy.host)}/json")[1]
         assert image["RepoDigests"] == [sample.pinned(proxy.host)]
+
+
+def test_what_was_promised_right_before_a_kill_is_kept(
+    own_server: Server, engines: Engines, registry: Registry, proxy: FaultProxy
+) -> None:
+    sample = push_sample(registry.host, "restarts/promised", layers=1, size=4_000_000)
+    reference = sample.at(proxy.host)
+    proxy.rules(Rate("GET .*/blobs/", bytes_per_second=SLOW))
+
+    started = own_server.cli("image", "preload", reference, "--all-agents", "--detach", "--json")
+    own_server.kill()
+    proxy.forget()
+    own_server.start()
+    proxy.wait_for(f"GET .*/blobs/{sample.blobs[1]}", sent=100_000, within=20)
+
+    assert own_server.cli("task", "cancel", started.json["id"]).code == 0
+    own_server.kill()
+    own_server.start()
+    ended = own_server.wait_task(started.json["id"])
+
+    assert ended.json["status"] == "cancelled"
+    assert {item["status"] for item in ended.json["items"]} == {"cancelled"}
+    assert processes.wait_until(lambda: all(e.ended for e in proxy.log), within=5)
+    for engine in engines:
+        assert engine.api("GET", f"/images/{reference}/json")[0] == 404
 
 
 def test_a_stop_with_open_streams_and_running_pulls_takes_seconds(
