@@ -160,7 +160,7 @@ class Client:
             ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionLost(
-                f"the connection to the manager at {url} broke: {error}"
+                f"the connection to the manager at {url} broke", raw=str(error)
             ) from error
 
 
