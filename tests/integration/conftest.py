@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from blockbuster import blockbuster_ctx
 
 
@@ -13,3 +14,18 @@ def _loop_never_blocks() -> Iterator[None]:
         # it reads the working directory, once, where a SQLite database is opened
         watched.functions["os.path.abspath"].deactivate()
         yield
+
+
+@pytest.fixture(autouse=True)
+def _plain_tracebacks() -> Iterator[None]:
+    """As the programs log them: structlog's default looks for the files of all frames meanwhile."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            ),
+        ]
+    )
+    yield
+    structlog.reset_defaults()

@@ -134,8 +134,8 @@ class Run:
             log.info("run was lost", task=self.task_id, why=error.message)
             self._settle(None)
         except Exception as error:
-            log.exception("task met a defect", task=self.task_id, name=self.name)
             self._settle(_defect(f"the task met a defect: {error!r}"))
+            log.exception("task met a defect", task=self.task_id, name=self.name)
         else:
             self._settle(result and _checked(result))
 
