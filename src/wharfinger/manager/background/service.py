@@ -28,6 +28,7 @@ from wharfinger.manager.background.watch import watch
 from wharfinger.manager.bus.follow import follow
 from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.loops import Loop
+from wharfinger.manager.storage.errors import StorageUnavailable
 from wharfinger.manager.storage.port import Storage
 from wharfinger.manager.storage.transitions import Transition, history
 
@@ -156,15 +157,23 @@ class BackgroundTasks:
         )
 
     async def launch(self, task_id: str) -> None:
-        """Run a named task here, now, unless another manager was faster."""
+        """Run a named task here, now, unless another manager was faster.
+
+        It exists already, so what the database refuses now is done by the next look for abandoned
+        tasks.
+        """
         if self._runner.stopping or task_id in self._runner.runs:
             return
-        taken = await self._storage.write(
-            store.take,
-            task_id,
-            runner=self._runner.id,
-            lease_seconds=self._timing.lease,
-        )
+        try:
+            taken = await self._storage.write(
+                store.take,
+                task_id,
+                runner=self._runner.id,
+                lease_seconds=self._timing.lease,
+            )
+        except StorageUnavailable as error:
+            log.warning("task not launched yet", task=task_id, error=error.to_json())
+            return
         if taken is None or taken.function is None:
             return
         if taken.epoch > 1:

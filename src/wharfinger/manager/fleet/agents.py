@@ -37,13 +37,13 @@ def one(conn: Connection, agent_id: str) -> AgentView:
 
 
 def contact(conn: Connection, agent_id: str) -> AgentContact | None:
-    """Where the agent is called, or None when there is no such row."""
-    row = conn.execute(select(_agents).where(_agents.c.id == agent_id)).one_or_none()
+    """Where the agent is called, or None when there is none of this id, or it was removed."""
+    row = conn.execute(
+        select(_agents).where(_agents.c.id == agent_id, _agents.c.status != AgentStatus.RETIRED)
+    ).one_or_none()
     if row is None:
         return None
-    return AgentContact(
-        row.id, AgentStatus(row.status), row.address, row.incarnation, row.call_token_encrypted
-    )
+    return AgentContact(row.id, row.address, row.incarnation, row.call_token_encrypted)
 
 
 def platforms(conn: Connection, agent_ids: Collection[str]) -> dict[str, Platform]:

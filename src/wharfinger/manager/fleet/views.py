@@ -36,7 +36,6 @@ class AgentContact:
     """Where and how an agent's present incarnation is called. The token is still encrypted."""
 
     id: str
-    status: AgentStatus
     address: str
     incarnation: str
     call_token_encrypted: str

@@ -87,6 +87,20 @@ async def test_what_was_inserted_but_never_launched_is_run_by_whoever_looks(
     assert await end_of(tasks, task_id) is TaskStatus.SUCCEEDED
 
 
+async def test_a_launch_the_database_refuses_is_made_up_for(
+    manager: Manager, storage: Storage
+) -> None:
+    work, unreliable = Work(), UnreliableStorage(storage)
+    tasks = manager(work.function, storage=unreliable)
+    task_id = await start_named(tasks, storage, launch=False)
+    unreliable.down = True
+    await tasks.launch(task_id)
+    unreliable.down = False
+    await tasks.start()
+    work.end()
+    assert await end_of(tasks, task_id) is TaskStatus.SUCCEEDED
+
+
 async def test_launching_it_twice_runs_it_once(manager: Manager, storage: Storage) -> None:
     work = Work()
     tasks, other = manager(work.function), manager(work.function)

@@ -10,7 +10,6 @@ from cryptography.fernet import Fernet
 from rig.odd_agent import OddAgent
 
 from wharfinger.contracts.rpc import PullOutcome
-from wharfinger.domain.states import AgentStatus
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet import calls as module
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
@@ -39,9 +38,7 @@ async def calls(agent: OddAgent, vault: Vault) -> AsyncIterator[AgentCalls]:
         address = {"a-1": agent.url, "nonsense": "http://[", "silent": "http://127.0.0.1:1"}
         if agent_id not in address:
             return None
-        return AgentContact(
-            agent_id, AgentStatus.UP, address[agent_id], "i1", vault.encrypt("call-me")
-        )
+        return AgentContact(agent_id, address[agent_id], "i1", vault.encrypt("call-me"))
 
     calls = AgentCalls(contact, vault)
     yield calls
@@ -133,7 +130,7 @@ async def test_a_token_that_cannot_be_read_makes_the_agent_unreachable(agent: Od
     stranger = Vault(Fernet.generate_key()).encrypt("call-me")
 
     async def contact(agent_id: str) -> AgentContact | None:
-        return AgentContact(agent_id, AgentStatus.UP, agent.url, "i1", stranger)
+        return AgentContact(agent_id, agent.url, "i1", stranger)
 
     calls = AgentCalls(contact, Vault(Fernet.generate_key()))
     with pytest.raises(AgentUnreachable, match="registers anew"):
