@@ -1,4 +1,5 @@
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ def swept(_folder: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _logs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _files_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "CACHE", tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def stage(script: str, *, deadline: float = 30.0, counts: bool = False) -> Stage:
