@@ -143,7 +143,10 @@ def uncordon(agent_id: str, url: str | None, as_json: bool) -> Exit:
 @click.argument("agent_id", metavar="ID")
 @remote
 def rm(agent_id: str, url: str | None, as_json: bool) -> Exit:
-    """Retire an agent: it does not come back under this id.
+    """Retire an agent: its credential is void, and its images are no longer listed.
+
+    Its process ends. To come back, the host joins anew, with an empty state folder and a join
+    token.
 
     \b
     Example:

@@ -256,9 +256,8 @@ _RULES: Final = (
     ),
 )
 
-_UNKNOWN: Final = _rule(
-    FailureClass.ENGINE_ERROR, "the engine could not do it, for a reason of its own"
-)
+_IN_A_SENTENCE: Final = 300
+"""Characters of the engine's own words that a sentence may quote."""
 _IPV6: Final = _rule(FailureClass.UNSUPPORTED, "this engine cannot name an IPv6 registry")
 
 _URL: Final = re.compile(r'https?://[^\s"]+')
@@ -268,10 +267,13 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]+")
 def classify(text: str, subject: str = "") -> Failure:
     """The failure an engine's `text` means; `subject` is the reference it was asked about.
 
-    What no rule knows is an `engine-error`.
+    What no rule knows is an `engine-error`, told in the engine's own words.
     """
     spoken = _without_names(text, subject)
-    rule = next((rule for rule in _RULES if rule.texts.search(spoken)), _UNKNOWN)
+    rule = next((rule for rule in _RULES if rule.texts.search(spoken)), None)
+    if rule is None:
+        words = " ".join(text.split())[:_IN_A_SENTENCE]
+        return Failure(FailureClass.ENGINE_ERROR, f"the engine could not do it: {words}", text)
     if rule.failure_class is FailureClass.INVALID_REFERENCE and subject.startswith("["):
         rule = _IPV6
     return Failure(rule.failure_class, rule.message, text, rule.retry_after)

@@ -150,6 +150,7 @@ def done(conn: Connection, item: ItemRow, *, by: str, kept_by: Sequence[str] = (
         ItemStatus.DONE,
         "seen on the host",
         by,
+        phase=Phase.VERIFYING,
         bytes_done=items.c.bytes_total,
         failure=None,
         kept_by=list(kept_by),
@@ -165,6 +166,7 @@ def skip(conn: Connection, item: ItemRow, reason: str, *, by: str) -> bool:
         reason,
         by,
         sources=(item.status,),
+        phase=Phase.VERIFYING,
         bytes_done=items.c.bytes_total,
         failure=None,
     )

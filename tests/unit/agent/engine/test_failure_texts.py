@@ -160,7 +160,7 @@ TEXTS: dict[FailureClass, list[str]] = {
         f'failed commit on ref "layer-{ABSENT}": commit failed: failed size validation: 610 != 326',
     ],
     FailureClass.NO_SPACE: [
-        "write /data/root/tmp/GetImageBlob3698106322: no space left on device",
+        "write /data/engine/tmp/GetImageBlob3698106322: no space left on device",
         (
             "failed to register layer: Error processing tar file(exit status 1): "
             "write /data/zero: no space left on device"
@@ -320,3 +320,11 @@ def test_denied_names_both_possibilities() -> None:
 def test_the_containerd_store_is_given_time_to_drop_a_corrupt_blob() -> None:
     text = TEXTS[FailureClass.CORRUPT][4]
     assert classify(text).retry_after == COMMIT_WAIT
+
+
+def test_what_no_rule_knows_is_told_in_the_engines_own_words() -> None:
+    failure = classify("something\nnobody  has seen " + "x" * 1000)
+    assert failure.failure_class is FailureClass.ENGINE_ERROR
+    assert failure.message.startswith("the engine could not do it: something nobody has seen xxx")
+    assert len(failure.message) < 400
+    assert failure.detail.endswith("x" * 1000)
