@@ -4,7 +4,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +47,8 @@ class CannotInstall(RuntimeError):
     """The message says what to do by hand."""
 
 
-def install_missing(packages: Sequence[Package]) -> list[str]:
-    """Install those that are missing and say which; nothing is asked or run when none is.
+def install_missing(packages: Sequence[Package], say: Callable[[str], None]) -> list[str]:
+    """Install those that are missing and return their names; nothing is said or run when none is.
 
     Raises `CannotInstall`.
     """
@@ -56,16 +56,17 @@ def install_missing(packages: Sequence[Package]) -> list[str]:
     if importlib.util.find_spec("ensurepip") is None:
         names.append(VENV.name)
     if names:
-        _install(names)
+        _install(names, say)
     return names
 
 
-def _install(names: Sequence[str]) -> None:
+def _install(names: Sequence[str], say: Callable[[str], None]) -> None:
     command = f"apt-get install --no-install-recommends {' '.join(names)}"
     if shutil.which("apt-get") is None:
         raise CannotInstall(f"this needs Debian's {', '.join(names)}, and here is no apt-get")
     if os.geteuid() != 0:
         raise CannotInstall(f"these packages are missing; as root: {command}")
+    say(f"installing Debian packages that are missing ({', '.join(names)}): some minutes ...")
     with _no_service_starts():
         if _apt("install", *names).returncode != 0:
             _apt("update")

@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -19,23 +19,31 @@ Extent = Literal["run", "dev"]
 
 _INCLUDES: dict[Extent, tuple[Extent, ...]] = {"run": ("run", "dev"), "dev": ("dev",)}
 
+_WHAT_FOR: dict[Extent, str] = {
+    "run": "the programs",
+    "dev": "the programs, tests and documentation",
+}
+
 
 class CannotInstall(RuntimeError):
     """The message holds what pip said."""
 
 
-def make(extent: Extent) -> bool:
-    """Make the environment, or bring it up to date; whether there was anything to do."""
-    with _one_at_a_time():
-        if any(_is_made(wider) for wider in _INCLUDES[extent]):
-            return False
-        if not _works():
-            base = Path(sys.base_prefix) / "bin" / "python3.11"
-            _run(str(base), "-m", "venv", "--clear", str(VENV))
-        _pip("install", "--require-hashes", f"--requirement={_requirements(extent)}")
-        _pip("install", "--no-deps", "--no-build-isolation", f"--editable={ROOT}")
-        _stamp(extent).write_text(_made_from(extent))
-        return True
+def make(extent: Extent, say: Callable[[str], None]) -> bool:
+    """Make the environment, or bring it up to date; whether there was anything to do.
+
+    What is there in the right version stays: `dev` on top of `run` adds only the difference.
+    """
+    if any(_is_made(wider) for wider in _INCLUDES[extent]):
+        return False
+    say(f"installing Python packages that are missing for {_WHAT_FOR[extent]}: some minutes ...")
+    if not _works():
+        base = Path(sys.base_prefix) / "bin" / "python3.11"
+        _run(str(base), "-m", "venv", "--clear", str(VENV))
+    _pip("install", "--require-hashes", f"--requirement={_requirements(extent)}")
+    _pip("install", "--no-deps", "--no-build-isolation", f"--editable={ROOT}")
+    _stamp(extent).write_text(_made_from(extent))
+    return True
 
 
 def _is_made(extent: Extent) -> bool:
@@ -86,8 +94,13 @@ def _run(*command: str) -> None:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def one_at_a_time(say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of everything that sets up in this checkout."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "setup.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another setup is under way in this checkout; waiting for it ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
