@@ -31,6 +31,8 @@ class Stage:
     shares: bool = False
     counts: bool = False
     """Its tests are counted by pytest's closing line."""
+    makes: str = ""
+    """What it leaves for people to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def report(outcome: Outcome) -> None:
     """A line for a stage that passed; its whole output for one that did not."""
     name = f"{outcome.stage.name:<12}{outcome.seconds:7.1f} s  "
     if outcome.ok:
-        print(name + (outcome.closing or "ok"))
+        print(name + (outcome.closing or outcome.stage.makes or "ok"))
     else:
         print(f"{name}FAILED\n{outcome.log.read_text(errors='replace').rstrip()}")
         if outcome.code is None:

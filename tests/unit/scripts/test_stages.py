@@ -64,6 +64,15 @@ def test_a_stage_that_passes_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert "chatter" not in said
 
 
+def test_a_stage_that_makes_something_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    stages.report(Outcome(Stage("docs", (), 1, makes="pages/index.html"), 1.0, 0, log))
+    assert capsys.readouterr().out.endswith("  pages/index.html\n")
+
+
 def test_a_stage_beyond_its_deadline_is_interrupted_and_fails() -> None:
     script = "import signal; signal.sigwait([])"
     outcome = run(stage(script, deadline=0.2), swept)
