@@ -13,8 +13,8 @@ from wharfinger.cli.main import root
 def command_line() -> str:
     """Every command with its `--help`, and the exit codes."""
     sections = [
-        f"## {' '.join(path)}\n\n```text\n{_help(path, command)}\n```"
-        for path, command in _walk(("wharfinger",), root)
+        f"## {context.command_path}\n\n```text\n{context.get_help()}\n```"
+        for context in _walk(root, "wharfinger")
     ]
     meanings = docstrings.of_fields(Exit)
     exits = table(
@@ -28,18 +28,14 @@ def command_line() -> str:
 
 
 def _walk(
-    path: tuple[str, ...], command: click.Command
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command, info_name=path[-1])
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from _walk((*path, name), inner)
-
-
-def _help(path: tuple[str, ...], command: click.Command) -> str:
-    context = click.Context(command, info_name=" ".join(path), **command.context_settings)
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[click.Context]:
+    """The command as if it were called, and those below it: they inherit its ways."""
+    context = click.Context(command, parent, name, **command.context_settings)
     context.terminal_width = 80
-    return command.get_help(context)
+    yield context
+    if isinstance(command, click.Group):
+        for inner_name in command.list_commands(context):
+            inner = command.get_command(context, inner_name)
+            assert inner is not None
+            yield from _walk(inner, inner_name, context)

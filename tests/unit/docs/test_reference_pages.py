@@ -2,10 +2,12 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from reference_pages import write_pages
 from reference_pages.pages import PAGES
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.main import root
 from wharfinger.domain.failures import FailureClass
 from wharfinger.domain.states import ALL_TRANSITIONS
 from wharfinger.manager.access.permissions import ROOT_FIELDS, ROUTES
@@ -46,6 +48,11 @@ def test_every_command_and_exit_code_is_told() -> None:
     for command in ("up", "image preload", "task watch", "agent run", "token create"):
         assert f"\n## wharfinger {command}\n" in page
     assert all(f"| `{code.value}` |" in page for code in Exit)
+
+
+def test_help_is_told_as_the_program_prints_it() -> None:
+    printed = CliRunner().invoke(root, ["image", "--help"], prog_name="wharfinger").output
+    assert printed.strip() in PAGES["cli"]()
 
 
 def test_every_event_is_told() -> None:
