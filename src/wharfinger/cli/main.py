@@ -3,7 +3,6 @@
 import errno
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, NoReturn
 
 import click
@@ -84,13 +83,12 @@ def _guarded(arguments: Sequence[str], *, as_json: bool) -> int:
         output.note("interrupted")
         return Exit.INTERRUPTED
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        _explain(error)
         if as_json:
             output.document({"error": InvalidRequest(error.format_message()).to_json()})
         return error.exit_code
     except WharfingerError as error:
-        output.note(f"error: {words.plain(error.message)}")
+        output.note(f"error: {words.remark(words.plain(error.message))}")
         if as_json:
             output.document({"error": error.to_json()})
         return exits.of_error(error)
@@ -98,3 +96,20 @@ def _guarded(arguments: Sequence[str], *, as_json: bool) -> int:
         if error.filename is None and error.errno in _WRITE_ERRORS:
             raise output.translated(error) from error
         raise
+
+
+def _explain(error: click.ClickException) -> None:
+    """Say what is not written right, as all errors are said."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        output.note(error.format_message())  # a group alone: its help
+        return
+    if context:
+        output.note(context.get_usage())
+    output.note(f"error: {words.remark(error.format_message())}")
+    if context and isinstance(error, click.MissingParameter):
+        examples = [line.strip() for line in (context.command.help or "").splitlines()]
+        for example in [line for line in examples if line.startswith(context.command_path)][:1]:
+            output.note(f"for example: {example}")
+    if context:
+        output.note(f"all options, with examples: {context.command_path} --help")

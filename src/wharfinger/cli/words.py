@@ -62,6 +62,13 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
+def remark(sentence: str) -> str:
+    """A sentence from anywhere as it follows `error:`: no capital, no full stop."""
+    word, space, rest = sentence.removesuffix(".").partition(" ")
+    name = any(char.isupper() for char in word[1:])  # SQLite, HTTP
+    return (word if name else word[:1].lower() + word[1:]) + space + rest
+
+
 def plain(text: object) -> str:
     """Text from elsewhere without what would move a terminal's cursor or change its colours."""
     return "".join(

@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -20,11 +20,15 @@ _OTHERS_MAY: Final = 0o077
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`url` has no trailing slash. `warning` is a sentence for the person, or empty."""
+    """`url` has no trailing slash. `warning` is a sentence for the person, or empty.
+
+    `file` is the one that `url` was read from, if it was.
+    """
 
     url: str
     token: str | None = field(default=None, repr=False)
     warning: str = ""
+    file: Path | None = None
 
 
 def connection_file(environ: Mapping[str, str] = os.environ) -> Path:
@@ -49,11 +53,19 @@ def find_connection(url: str | None = None, environ: Mapping[str, str] = os.envi
     if url is None:
         if stored is None:
             raise NotConfigured
-        return Connection(stored.url, token or stored.token, stored.warning)
+        return replace(stored, token=token or stored.token)
     url = _checked(url)
     if stored is None or not _same_server(url, stored.url):
         return Connection(url, token)
     return Connection(url, stored.token, stored.warning)
+
+
+def last_connection(environ: Mapping[str, str] = os.environ) -> Connection | None:
+    """What the file holds, or None where there is none that can be read."""
+    try:
+        return _read(connection_file(environ))
+    except InvalidConnection:
+        return None
 
 
 def write_connection(url: str, token: str, environ: Mapping[str, str] = os.environ) -> Path:
@@ -88,7 +100,7 @@ def _read(path: Path) -> Connection | None:
                 if readable
                 else ""
             )
-            return Connection(_checked(url), token, warning)
+            return Connection(_checked(url), token, warning, path)
         case _:
             raise InvalidConnection(f'{path} does not hold {{"url", "token"}}')
 

@@ -13,6 +13,7 @@ import aiohttp
 from wharfinger.client.connection import Connection
 from wharfinger.client.errors import ConnectionLost, NotAManager, RemoteError, ServerUnreachable
 from wharfinger.client.sse import Event, EventTooLong, Parser
+from wharfinger.domain.errors import Forbidden
 
 CONNECT_SECONDS: Final = 10.0
 CALL_SECONDS: Final = 60.0
@@ -20,9 +21,10 @@ CALL_SECONDS: Final = 60.0
 SILENCE_SECONDS: Final = 60.0
 """A stream with nothing to tell sends a comment far more often than that."""
 RETRY_DELAYS: Final = (0.2, 1.0)
+ALIVE_SECONDS: Final = 1.0
 
 _AWAY: Final = frozenset({502, 503, 504})
-_CLASSES: Final = {400: "invalid-request", 401: "forbidden", 403: "forbidden", 404: "unknown-id"}
+_NOT_ALLOWED: Final = frozenset({401, 403})
 
 
 class Client:
@@ -132,9 +134,10 @@ class Client:
             return ConnectionLost(f"the manager at {url} is not ready (HTTP {status})")
         if named is not None:
             return named
-        if status in _CLASSES:
-            return RemoteError(_CLASSES[status], f"the manager answered HTTP {status}")
-        return NotAManager(url, f"it answered HTTP {status} with something else")
+        why = f"it answered HTTP {status}, and not in the way of one"
+        if status in _NOT_ALLOWED:
+            return RemoteError(Forbidden.code, f"is {url} a Wharfinger manager? {why}")
+        return NotAManager(url, why)
 
     @property
     def _open(self) -> aiohttp.ClientSession:
@@ -147,8 +150,10 @@ class Client:
         try:
             yield
         except aiohttp.ClientConnectorError as error:
+            file = self.connection.file
+            source = f" (the URL is from {file})" if file else ""
             raise ServerUnreachable(
-                f"no manager is reachable at {url}: {error.strerror}"
+                f"no manager is reachable at {url}{source}: {error.strerror}"
             ) from error
         except TimeoutError as error:
             raise ServerUnreachable(f"the manager at {url} does not answer in time") from error
@@ -162,6 +167,19 @@ class Client:
             raise ConnectionLost(
                 f"the connection to the manager at {url} broke", raw=str(error)
             ) from error
+
+
+async def is_alive(url: str) -> bool:
+    """Whether a manager answers at `url` within a second."""
+    limit = aiohttp.ClientTimeout(total=ALIVE_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=limit) as session,
+            session.get(url + "/healthz", allow_redirects=False) as answer,
+        ):
+            return answer.status == HTTPStatus.OK
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return False
 
 
 def _parsed(body: bytes) -> Any:

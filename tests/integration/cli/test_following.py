@@ -160,7 +160,7 @@ def test_an_unknown_task_is_one_error(program: Program, manager: OddManager) -> 
     assert ended.document == {
         "error": {"class": "unknown-id", "message": "There is no task x", "detail": {"id": "x"}}
     }
-    assert ended.err == "error: There is no task x\n"
+    assert ended.err == "error: there is no task x\n"
 
 
 def test_data_that_is_no_task_ends_with_a_sentence(program: Program, manager: OddManager) -> None:

@@ -19,7 +19,7 @@ def test_who_is_not_allowed_gets_4(program: Program, manager: OddManager, status
     ended = program.run(*LS)
     assert ended.code == 4
     assert ended.document["error"]["class"] == "forbidden"
-    assert ended.err == "error: This token is not known\n"
+    assert ended.err == "error: this token is not known\n"
 
 
 def test_who_has_no_token_is_told_where_it_comes_from(
@@ -55,6 +55,7 @@ def test_a_graphql_error_keeps_its_class(program: Program, manager: OddManager) 
         (200, "text/html", b"<html>hello</html>"),
         (200, "application/json", b'{"data": 5}'),
         (302, "text/plain", b""),
+        (404, "application/json", b'{"errors": "a registry says this"}'),
     ],
 )
 def test_something_else_on_the_port_is_said(
@@ -82,6 +83,22 @@ def test_nobody_on_the_port_is_5(stranger: Program) -> None:
     assert ended.document["error"]["class"] == "network"
     assert ended.err.startswith("error: no manager is reachable at http://127.0.0.1:")
     assert ended.err.count("\n") == 1
+
+
+def test_the_file_that_names_nobody_is_named(stranger: Program) -> None:
+    file = write_connection(f"http://127.0.0.1:{free_port()}", "filed", stranger.environ)
+    ended = stranger.run(*LS)
+    assert ended.code == 5
+    assert f"(the URL is from {file})" in ended.err
+
+
+def test_who_is_not_let_in_by_something_else_is_told_where(
+    program: Program, manager: OddManager
+) -> None:
+    manager.raw = (401, "text/plain", b"go away")
+    ended = program.run(*LS)
+    assert ended.code == 4
+    assert f"is {manager.url} a Wharfinger manager?" in ended.err
 
 
 def test_no_manager_known_is_5_and_says_how_to_have_one(stranger: Program) -> None:

@@ -61,3 +61,18 @@ def test_moments_are_told_in_utc_and_whole_seconds() -> None:
 
 def test_foreign_text_cannot_move_the_cursor() -> None:
     assert words.plain("\x1b[2Jgone\nnext\u202e") == "\ufffd[2Jgone next\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("No token was sent.", "no token was sent"),
+        ("A role is one of two", "a role is one of two"),
+        ("SQLite needs a file: sqlite:///path", "SQLite needs a file: sqlite:///path"),
+        ("HTTP 404", "HTTP 404"),
+        ("the end. And more.", "the end. And more"),
+        ("", ""),
+    ],
+)
+def test_what_follows_error_begins_small_and_has_no_full_stop(sentence: str, told: str) -> None:
+    assert words.remark(sentence) == told

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.client.connection import connection_file, find_connection, write_connection
+from wharfinger.client.connection import (
+    connection_file,
+    find_connection,
+    last_connection,
+    write_connection,
+)
 from wharfinger.client.errors import InvalidConnection, NotConfigured
 
 
@@ -20,6 +25,7 @@ def test_what_is_written_is_found_again(environ: dict[str, str]) -> None:
     assert json.loads(path.read_text()) == {"url": "http://[::1]:8080", "token": "secret"}
     found = find_connection(environ=environ)
     assert (found.url, found.token, found.warning) == ("http://[::1]:8080", "secret", "")
+    assert found.file == path
 
 
 def test_writing_again_replaces_the_file_and_leaves_nothing_else(environ: dict[str, str]) -> None:
@@ -80,6 +86,7 @@ def test_a_broken_file_is_named(environ: dict[str, str], text: str) -> None:
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InvalidConnection, match=r"client\.json"):
         find_connection(environ=environ)
+    assert last_connection(environ) is None
 
 
 @pytest.mark.parametrize(
