@@ -38,16 +38,16 @@ def follow(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
         if follower.task_id and error.code not in _NOT_OURS:
             output.note(follower.how_to_go_on())
         raise
-    show_end(task, as_json=as_json)
+    show_end(task, as_json=as_json, rows_shown=follower.rows_shown)
     return exits.of_status(task["status"])
 
 
-def show_end(task: Task, *, as_json: bool) -> None:
-    """The task's end: the document, or a table and a sentence."""
+def show_end(task: Task, *, as_json: bool, rows_shown: bool) -> None:
+    """The task's end: the document, or a table, unless it would tell nothing new, and a sentence."""
     if as_json:
         output.document(task)
         return
-    if task["items"]:
+    if task["items"] and (not rows_shown or summary.adds_to_bars(task)):
         output.line()
         output.table(summary.COLUMNS, summary.rows(task), empty="")
         output.line()
@@ -62,6 +62,7 @@ class _Follower:
         self._as_json = as_json
         self.task_id = ""
         self.task: Task | None = None
+        self.rows_shown = False
 
     def how_to_go_on(self) -> str:
         """What to type next."""
@@ -74,6 +75,7 @@ class _Follower:
         self.task_id = await self._begin(api)
         self.task = await api.task(self.task_id)
         with display_for(as_json=self._as_json) as display:
+            self.rows_shown = display.keeps_rows
             display.show(self.task)
             async with aclosing(api.watch_task(self.task_id, on_outage=display.away)) as events:
                 async for event in events:

@@ -90,7 +90,8 @@ def show_plan(planned: Plan, *, as_json: bool) -> None:
     )
     agents = {step["agentId"] for step in planned["items"]}
     images = {step["reference"] for step in planned["items"]}
+    unasked = ", and no registry was asked" if planned["operation"] == "preload" else ""
     output.line(
         f"would {planned['operation']} {words.count(len(images), 'image')} "
-        f"on {words.count(len(agents), 'agent')}; nothing was done"
+        f"on {words.count(len(agents), 'agent')}; nothing was done{unasked}"
     )

@@ -7,6 +7,7 @@ from typing import Final
 
 from wharfinger.cli import words
 from wharfinger.client.shapes import Item, Task
+from wharfinger.domain.states import TASK_TRANSITIONS
 
 Span = tuple[str, str]
 """A piece of text and its style."""
@@ -110,7 +111,7 @@ def _heading(task: Task, glyphs: Glyphs) -> Line:
     spans: Line = [(words.plain(task["name"]), "bold"), (f" {task['id']}", "")]
     for status, number in tally(task["items"]):
         spans += [(glyphs.dot, "dim"), (f"{number} {status}", STYLES[status])]
-    if task["cancelRequested"]:
+    if task["cancelRequested"] and task["status"] not in TASK_TRANSITIONS.terminal:
         spans += [(glyphs.dot, "dim"), ("cancelling", "yellow")]
     return spans
 

@@ -6,8 +6,10 @@ from typing import Final
 from wharfinger.cli import words
 from wharfinger.cli.display.layout import overall_rate, tally, time_left
 from wharfinger.client.shapes import Item, Task
+from wharfinger.domain.states import TASK_TRANSITIONS
 
 PROGRESS_SECONDS: Final = 5.0
+_ENDED: Final = frozenset(TASK_TRANSITIONS.terminal)
 _State = tuple[str, int]
 
 
@@ -27,7 +29,7 @@ class LineLog:
         if self._told_at is None:
             lines.append(f"{words.plain(task['name'])} {task['id']}: {task['status']}")
             self._told_at = self._clock()
-        if task["cancelRequested"] and not self._cancelling:
+        if task["cancelRequested"] and not self._cancelling and task["status"] not in _ENDED:
             self._cancelling = True
             lines.append("cancelling")
         for item in task["items"]:

@@ -19,6 +19,9 @@ _FRAME_SECONDS: Final = 0.1
 class Display(Protocol):
     """Shows a task; a context manager, left in a state in which text can follow."""
 
+    keeps_rows: bool
+    """Whether its last picture, which stays, has the task's items as rows."""
+
     def show(self, task: Task) -> None:
         """The task as it is now."""
 
@@ -52,6 +55,8 @@ def display_for(*, as_json: bool) -> Display:
 class Lines:
     """Plain lines."""
 
+    keeps_rows = False
+
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._log = LineLog(time.monotonic)
@@ -78,6 +83,8 @@ class Lines:
 
 class Bars:
     """Live bars, at most ten frames a second, within the terminal's height."""
+
+    keeps_rows = True
 
     def __init__(self, console: Any) -> None:
         from rich.live import Live

@@ -1,10 +1,15 @@
 """How a task ended, as a table and a sentence."""
 
+from typing import Final
+
 from wharfinger.cli import words
 from wharfinger.cli.display.layout import ORDER, tally
 from wharfinger.client.shapes import Item, Task
 
 COLUMNS = ("AGENT", "IMAGE", "RESULT", "ATTEMPTS", "WHAT")
+
+_NOTHING_TO_DO: Final = {"unload": "was not there", "preload": "was there already"}
+"""What it means, by the task's name, that an item was skipped."""
 
 
 def rows(task: Task) -> list[tuple[str, ...]]:
@@ -16,21 +21,26 @@ def rows(task: Task) -> list[tuple[str, ...]]:
             item["reference"],
             item["status"],
             str(item["attempts"]),
-            what(item),
+            what(item, task["name"]),
         )
         for item in items
     ]
 
 
-def what(item: Item) -> str:
-    """Why it failed, what was done, or what keeps the layers."""
+def adds_to_bars(task: Task) -> bool:
+    """Whether there is more to tell than that everything was done, as the last bars show."""
+    return any(item["status"] != "done" or item["keptBy"] for item in task["items"])
+
+
+def what(item: Item, task_name: str) -> str:
+    """Why it failed, what was done or why nothing was, or what keeps the layers."""
     failure = item["failure"]
     if failure and item["status"] != "done":
         return f"{failure['class']}: {failure['message']}"
     if item["keptBy"]:
         return f"layers kept by {', '.join(item['keptBy'])}"
     if item["status"] == "skipped":
-        return "nothing to do"
+        return _NOTHING_TO_DO.get(task_name, "nothing to do")
     if item["status"] == "done" and item["bytesTotal"]:
         return words.size(item["bytesTotal"])
     return ""

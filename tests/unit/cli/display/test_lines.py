@@ -53,3 +53,8 @@ def test_cancelling_is_told_once() -> None:
     log.update(task(item("a")))
     assert log.update(task(item("a"), cancelRequested=True)) == ["cancelling"]
     assert log.update(task(item("a"), cancelRequested=True)) == []
+
+
+def test_a_task_that_was_cancelled_is_not_cancelling() -> None:
+    told = LineLog(Clock()).update(task(status="cancelled", cancelRequested=True))
+    assert told == ["preload task-1: cancelled"]
