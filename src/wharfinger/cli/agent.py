@@ -37,6 +37,12 @@ def agent() -> None:
 
     Without a command it runs the agent: `wharfinger agent OPTIONS` is `wharfinger agent run
     OPTIONS`, whose --help lists them.
+
+    \b
+    Examples:
+      wharfinger agent ls
+      wharfinger agent token rack-7
+      wharfinger agent run --id gpu-a --manager-url http://manager.lan:8080
     """
 
 

@@ -10,6 +10,7 @@ import click
 from wharfinger.cli import output, words
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.follow import follow
+from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.plan import plan, show_plan
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
@@ -22,9 +23,16 @@ _NAMED: Final = 4
 Start = Callable[[Api, tuple[str, ...], list[str]], Any]
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def image() -> None:
-    """Bring images to hosts, take them away, and see what is where."""
+    """Bring images to hosts, take them away, and see what is where.
+
+    \b
+    Examples:
+      wharfinger image preload 127.0.0.1:5000/app:v1 --all-agents
+      wharfinger image ls
+      wharfinger image unload 127.0.0.1:5000/app:v1 --agents sgroup:gpu
+    """
 
 
 def _targets(command: Callable[..., Any]) -> Callable[..., Any]:

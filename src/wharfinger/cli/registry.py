@@ -6,12 +6,19 @@ import click
 
 from wharfinger.cli import output
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.remote import ask, remote
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def registry() -> None:
-    """Make registries known: images come from these alone."""
+    """Make registries known: images come from these alone.
+
+    \b
+    Examples:
+      wharfinger registry add http://127.0.0.1:5000
+      wharfinger registry ls
+    """
 
 
 @registry.command()

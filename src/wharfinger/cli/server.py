@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from wharfinger.cli import output
+
 
 @click.command(short_help="Run a manager and an agent per engine, all in one process.")
 @click.option("--host", help="Address of the API.  [default: 127.0.0.1]")
@@ -27,7 +29,7 @@ import click
     help="An engine, repeatable.  [default: DOCKER_HOST, or this machine's Docker or Podman]",
 )
 def up(engines: tuple[str, ...], **given: Any) -> None:
-    r"""Run a manager and one agent per engine, in this process, until stopped.
+    """Run a manager and one agent per engine, in this process, until stopped.
 
     The first start makes a superadmin; every start writes the server and its token to your
     configuration folder, so that the other commands find them.
@@ -39,7 +41,7 @@ def up(engines: tuple[str, ...], **given: Any) -> None:
     """
     from wharfinger.run import programs
 
-    asyncio.run(programs.up(_given(given), engines, click.echo))
+    asyncio.run(programs.up(_given(given), engines, click.echo, output.note))
 
 
 @click.command(short_help="Run one manager (production).")
@@ -55,16 +57,30 @@ def manager(**given: Any) -> None:
 
     Settings come from the environment: WHARFINGER_DATABASE_URL and the others that the reference
     lists. The first manager on a fresh database makes a superadmin, and prints its token's file.
+
+    \b
+    Examples:
+      wharfinger manager --data-dir /var/lib/wharfinger
+      WHARFINGER_DATABASE_URL=postgresql://wharfinger@db.lan/wharfinger \\
+        wharfinger manager --host 0.0.0.0
     """
     from wharfinger.run import programs
 
-    asyncio.run(programs.manager(_given(given), click.echo))
+    asyncio.run(programs.manager(_given(given), click.echo, output.note))
 
 
 @click.command(short_help="Run the agent of one engine (production).")
-@click.option("--id", help="The agent's name in the cluster.")
+@click.option(
+    "--id",
+    metavar="ID",
+    help="The agent's name in the cluster.  [required; or WHARFINGER_AGENT_ID]",
+)
 @click.option("--scaling-group", help="Its scaling group.  [default: default]")
-@click.option("--manager-url", help="Where the managers are reached.")
+@click.option(
+    "--manager-url",
+    metavar="URL",
+    help="Where the managers are reached.  [required; or WHARFINGER_AGENT_MANAGER_URL]",
+)
 @click.option("--engine", help="The engine's URL.  [default: unix:///var/run/docker.sock]")
 @click.option("--host", help="Address for the managers' calls.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port for them.  [default: any]")
@@ -79,10 +95,16 @@ def run_agent(**given: Any) -> None:
 
     Settings may come from the environment: WHARFINGER_AGENT_ID and so on. To join for the first
     time it needs WHARFINGER_AGENT_JOIN_TOKEN, made with 'wharfinger agent token'.
+
+    \b
+    Examples:
+      WHARFINGER_AGENT_JOIN_TOKEN=TOKEN \\
+        wharfinger agent run --id gpu-a --manager-url http://manager.lan:8080
+      wharfinger agent run --id gpu-a --manager-url http://manager.lan:8080
     """
     from wharfinger.run import programs
 
-    asyncio.run(programs.agent(_given(given)))
+    asyncio.run(programs.agent(_given(given), click.echo, output.note))
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

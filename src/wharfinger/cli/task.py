@@ -10,6 +10,7 @@ from wharfinger.cli.display import summary
 from wharfinger.cli.display.lines import progress
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.follow import follow
+from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
 from wharfinger.client.shapes import Task, Transition
@@ -18,9 +19,15 @@ from wharfinger.domain.states import TaskStatus
 _STATUSES = [status.value for status in TaskStatus]
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def task() -> None:
-    """See, follow and cancel background tasks."""
+    """See, follow and cancel background tasks.
+
+    \b
+    Examples:
+      wharfinger task ls --status running
+      wharfinger task watch 4f2a9c
+    """
 
 
 @task.command()

@@ -4,12 +4,19 @@ import click
 
 from wharfinger.cli import output, words
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.remote import ask, remote
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def token() -> None:
-    """Create, list and revoke users' tokens."""
+    """Create, list and revoke users' tokens.
+
+    \b
+    Examples:
+      wharfinger token create ada --label laptop
+      wharfinger token ls
+    """
 
 
 @token.command()

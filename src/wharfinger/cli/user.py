@@ -4,12 +4,19 @@ import click
 
 from wharfinger.cli import output, words
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.remote import ask, remote
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def user() -> None:
-    """Add, list and remove users."""
+    """Add, list and remove users.
+
+    \b
+    Examples:
+      wharfinger user add ada
+      wharfinger user ls
+    """
 
 
 @user.command()

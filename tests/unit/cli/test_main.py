@@ -38,15 +38,50 @@ def test_every_command_has_an_example(group: str, capsys: pytest.CaptureFixture[
     names = [line.split()[0] for line in listed if line.startswith("  ") and line[2] != " "]
     assert names
     for name in names:
-        if name == "run":
-            continue
         run([group, name, "--help"])
         told = capsys.readouterr().out
         assert "Example" in told
         assert f"wharfinger {group} {name}" in told
-        assert "--json" in told
+        assert "--json" in told or name == "run"
 
 
-def test_an_unknown_command_is_answered_with_the_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["imaeg"]) == 2
-    assert "image" in capsys.readouterr().err
+@pytest.mark.parametrize("words", [["up"], ["manager"], ["agent", "run"], ["image"], ["agent"]])
+def test_help_has_examples_on_lines_of_their_own(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "\b" not in told
+    assert "\\b" not in told
+    _, _, examples = told.partition("  Example")
+    assert examples.splitlines()[1].startswith("    ")
+    assert f"wharfinger {' '.join(words)}" in examples
+
+
+@pytest.mark.parametrize(
+    ("words", "known"), [(["imaeg"], "image"), (["image", "nope"], "ls, preload, unload")]
+)
+def test_an_unknown_command_is_answered_with_the_known(
+    words: list[str], known: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert known in capsys.readouterr().err
+
+
+def test_what_is_missing_is_answered_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["image", "preload"]) == 2
+    told = capsys.readouterr().err
+    assert "\nerror: missing argument 'REF...'\n" in told
+    assert "for example: wharfinger image preload 127.0.0.1:5000/app:v1 --all-agents" in told
+
+
+def test_an_agent_that_is_told_nothing_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("WHARFINGER_AGENT_ID", "WHARFINGER_AGENT_MANAGER_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    assert run(["agent", "run"]) == 2
+    assert capsys.readouterr().err == (
+        "error: --id or WHARFINGER_AGENT_ID is needed; "
+        "--manager-url or WHARFINGER_AGENT_MANAGER_URL is needed\n"
+    )
