@@ -1,8 +1,10 @@
 """Every request has an id: the caller's `X-Request-Id`, or a new one. It is in every log line of
 the request and in the response."""
 
+import logging
 import re
 import time
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -17,7 +19,6 @@ log = structlog.get_logger()
 
 HEADER: Final = "X-Request-Id"
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
-_FREQUENT: Final = frozenset({"/healthz", "/readyz", "/metrics", "/agents/report"})
 
 
 class RequestIds:
@@ -52,7 +53,7 @@ class RequestIds:
                     response = JSONResponse({"error": masked(request_id)}, 500)
                     await response(scope, receive, named)
             log.log(
-                _level(scope["path"], status),
+                _level(status),
                 "request",
                 method=scope["method"],
                 path=scope["path"],
@@ -66,6 +67,8 @@ def _request_id(headers: Headers) -> str:
     return asked if _ACCEPTED.fullmatch(asked) else new_id()
 
 
-def _level(path: str, status: int) -> int:
-    """What comes every second is for debugging only, while it goes well."""
-    return 10 if path in _FREQUENT and status < 400 else 20  # noqa: PLR2004
+def _level(status: int) -> int:
+    """What goes well is for debugging only; that the manager failed is a warning."""
+    if status < HTTPStatus.BAD_REQUEST:
+        return logging.DEBUG
+    return logging.INFO if status < HTTPStatus.INTERNAL_SERVER_ERROR else logging.WARNING
