@@ -17,12 +17,7 @@ def open_storage(url: str) -> Storage:
     database = database_url(url)
     if database.get_backend_name() == "sqlite":
         return SqliteStorage(database)
-    try:
-        return PostgresqlStorage(database)
-    except ModuleNotFoundError as error:
-        raise UnsupportedDatabase(
-            "PostgreSQL needs its driver: install wharfinger[postgresql]"
-        ) from error
+    return PostgresqlStorage(database)
 
 
 def database_url(url: str) -> URL:

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from wharfinger.manager.storage.errors import (
     OutcomeUnknown,
     StorageUnavailable,
+    UnsupportedDatabase,
     constraint_violated,
 )
 from wharfinger.manager.storage.threads import Threads
@@ -93,24 +94,32 @@ class PostgresqlStorage:
 
 
 def postgresql_engine(url: URL) -> Engine:
-    """An engine that leaves nothing in a session and notices a dead server."""
-    return create_engine(
-        url,
-        pool_size=_KEPT_CONNECTIONS,
-        max_overflow=_WRITERS + _READERS - _KEPT_CONNECTIONS,
-        pool_use_lifo=True,
-        connect_args={
-            "application_name": "wharfinger",
-            "connect_timeout": 5,
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "tcp_user_timeout": 15_000,
-            "prepare_threshold": None,
-        },
-        use_native_hstore=False,
-        hide_parameters=True,
-    )
+    """An engine that leaves nothing in a session and notices a dead server.
+
+    Raises `UnsupportedDatabase` where the driver is not installed.
+    """
+    try:
+        return create_engine(
+            url,
+            pool_size=_KEPT_CONNECTIONS,
+            max_overflow=_WRITERS + _READERS - _KEPT_CONNECTIONS,
+            pool_use_lifo=True,
+            connect_args={
+                "application_name": "wharfinger",
+                "connect_timeout": 5,
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 15_000,
+                "prepare_threshold": None,
+            },
+            use_native_hstore=False,
+            hide_parameters=True,
+        )
+    except ModuleNotFoundError as error:
+        raise UnsupportedDatabase(
+            "PostgreSQL needs its driver: install wharfinger[postgresql]"
+        ) from error
 
 
 def transact(
