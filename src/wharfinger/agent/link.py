@@ -102,6 +102,10 @@ class Link:
                 self._failed("the manager does not let the agent register", error)
                 await self._backoff.wait()
                 continue
+            except Forbidden as error:
+                raise Forbidden(
+                    f"{error.message} (the state folder is {self._identity_file.path.parent})"
+                ) from error
             if answer.credential is not None:
                 identity = Identity(identity.agent_id, answer.credential)
                 await asyncio.to_thread(self._identity_file.save, identity)

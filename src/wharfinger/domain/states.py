@@ -156,15 +156,15 @@ AGENT_TRANSITIONS: Final = TransitionTable(
         AgentStatus.JOINING: {
             AgentStatus.UP: "its first full report is reconciled",
             AgentStatus.LOST: "no heartbeat",
-            AgentStatus.RETIRED: "removed by an admin",
+            AgentStatus.RETIRED: "retired by an admin",
         },
         AgentStatus.UP: {
             AgentStatus.LOST: "no heartbeat",
-            AgentStatus.RETIRED: "removed by an admin",
+            AgentStatus.RETIRED: "retired by an admin",
         },
         AgentStatus.LOST: {
             AgentStatus.UP: "back, and its first full report is reconciled",
-            AgentStatus.RETIRED: "removed by an admin",
+            AgentStatus.RETIRED: "retired by an admin",
         },
     },
 )

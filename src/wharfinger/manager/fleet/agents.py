@@ -113,7 +113,7 @@ def come_back(
         return False
     if row.status == AgentStatus.RETIRED:
         raise Forbidden(
-            f"agent {row.id!r} was removed: to join anew it needs an empty state folder and a join token"
+            f"agent {row.id!r} was retired: to join anew it needs an empty state folder and a join token"
         )
     if row.id != said.agent_id:
         raise Conflict(
@@ -149,7 +149,7 @@ def retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
         agent_id,
         (AgentStatus.JOINING, AgentStatus.UP, AgentStatus.LOST),
         AgentStatus.RETIRED,
-        reason="removed by an admin",
+        reason="retired by an admin",
         by=by,
     )
     conn.execute(delete(tables.agent_images).where(tables.agent_images.c.agent_id == agent_id))

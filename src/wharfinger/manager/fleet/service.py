@@ -298,8 +298,8 @@ def _lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
 
 def _retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
     view = agents.retire(conn, agent_id, by=by)
-    removed = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was removed by an admin")
-    attempts.fail_open_of(conn, agent_id, removed, by=by)
+    retired = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was retired by an admin")
+    attempts.fail_open_of(conn, agent_id, retired, by=by)
     return view
 
 

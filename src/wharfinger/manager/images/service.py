@@ -140,7 +140,7 @@ def _insert_preload(
 ) -> str:
     here = [agent for agent in agents.present(conn) if agent.id in chosen]
     if not here:
-        raise NoAgents("the agents chosen were removed meanwhile", selectors=sorted(chosen))
+        raise NoAgents("the agents chosen were retired meanwhile", selectors=sorted(chosen))
     new = [_preload_item(agent, image) for agent in here for image in resolved]
     task_id = tasks.insert_named(
         conn,

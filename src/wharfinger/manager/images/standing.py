@@ -128,8 +128,8 @@ def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, 
     agent = _lock_agent(conn, agent_id)
     for item in due:
         if agent is None or agent.status is AgentStatus.RETIRED:
-            removed = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was removed by an admin")
-            rows.fail(conn, item.id, removed, by=by)
+            retired = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was retired by an admin")
+            rows.fail(conn, item.id, retired, by=by)
         elif agent.status is not AgentStatus.UP:
             away = Failure(
                 FailureClass.AGENT_LOST,
