@@ -54,11 +54,11 @@ def listen(host: str, port: int) -> list[socket.socket]:
                 bound.close()
             shown = f"{address[0]} port {chosen}"
             raise CannotListen(
-                f"Cannot listen on {shown}: {error.strerror}", host=str(address[0]), port=chosen
+                f"cannot listen on {shown}: {error.strerror}", host=str(address[0]), port=chosen
             ) from error
     if not sockets:
         reason = missing[0].strerror if missing else "it has no address"
-        raise CannotListen(f"Cannot listen on {host}: {reason}", host=host, port=port)
+        raise CannotListen(f"cannot listen on {host}: {reason}", host=host, port=port)
     return sockets
 
 

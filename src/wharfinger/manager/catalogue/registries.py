@@ -1,6 +1,7 @@
 """The registries that images may come from, with what they are to be shown."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import structlog
 from sqlalchemy import Connection, Row, delete, select
@@ -27,6 +28,9 @@ class RegistryView:
     host: str
     url: str
     username: str | None
+
+
+_Found: TypeAlias = Row[tuple[str, str, str | None, str | None, float]]
 
 
 class Registries:
@@ -66,8 +70,8 @@ class Registries:
         """Forget it and its password; raises `UnknownRegistry`. Takes any spelling `add` takes."""
         try:
             name = read_address(host)[0]
-        except InvalidRequest as error:
-            raise UnknownRegistry(f"no registry is known by this: {error.message}") from error
+        except InvalidRequest:
+            name = host  # no address: nothing is known by it
         return await self._storage.write(_remove, name)
 
     async def connection(self, registry_host: str) -> RegistryConnection:
@@ -102,22 +106,31 @@ def _all(conn: Connection) -> list[RegistryView]:
 
 
 def _remove(conn: Connection, host: str) -> RegistryView:
-    row = _find(conn, host)
+    row = _row(conn, host)
+    if row is None:
+        raise _unknown(conn, host)
     conn.execute(delete(registries).where(registries.c.host == host))
     return RegistryView(row.host, row.url, row.username)
 
 
-def _find(conn: Connection, host: str) -> Row[tuple[str, str, str | None, str | None, float]]:
-    row = conn.execute(select(registries).where(registries.c.host == host)).one_or_none()
+def _find(conn: Connection, host: str) -> _Found:
+    row = _row(conn, host)
     if row is None:
-        known = [view.host for view in _all(conn)]
-        raise UnknownRegistry(
-            f"the registry {host} is not known here; known: {', '.join(known) or 'none'}."
-            f" {_advice(host)}",
-            registry=host,
-            known=known,
-        )
+        raise _unknown(conn, host, f". {_advice(host)}")
     return row
+
+
+def _row(conn: Connection, host: str) -> _Found | None:
+    return conn.execute(select(registries).where(registries.c.host == host)).one_or_none()
+
+
+def _unknown(conn: Connection, host: str, advice: str = "") -> UnknownRegistry:
+    known = [view.host for view in _all(conn)]
+    return UnknownRegistry(
+        f"the registry {host} is not known here; known: {', '.join(known) or 'none'}{advice}",
+        registry=host,
+        known=known,
+    )
 
 
 def _advice(host: str) -> str:

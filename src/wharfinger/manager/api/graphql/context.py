@@ -27,9 +27,17 @@ class Context:
 
     async def owner_name(self, user_id: str) -> str:
         """The user's name, or the id of one who is gone. Names are read once per request."""
+        return (await self._names()).get(user_id, user_id)
+
+    async def actor(self, by: str) -> str:
+        """Who the transition log means: `user NAME` where it has a user's id."""
+        name = (await self._names()).get(by)
+        return by if name is None else f"user {name}"
+
+    async def _names(self) -> dict[str, str]:
         if self.names is None:
             self.names = await self.services.access.user_names()
-        return self.names.get(user_id, user_id)
+        return self.names
 
 
 Info: TypeAlias = strawberry.Info[Context, None]

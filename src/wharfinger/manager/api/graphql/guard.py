@@ -1,5 +1,6 @@
 """The gate in front of every root field: the table decides before the resolver runs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class RootGuard(FieldExtension):
         if rule is None:
             raise WharfingerError(f"the field {name} has no entry in the permissions")
         context = info.context
-        require(rule, context.principal, info.field_name)
+        require(rule, context.principal, _in_words(info.field_name))
         for argument, value in kwargs.items():
             _storable(argument, value)
         ownership = context.ownership[str(info.path.key)] = Ownership(context.principal)
@@ -49,6 +50,11 @@ def guard_root_fields(*roots: type) -> None:
         definition = get_object_definition(root, strict=True)
         for field in definition.fields:
             field.extensions.append(RootGuard(definition.name))
+
+
+def _in_words(field: str) -> str:
+    """`preloadImage` as a person says it: `preload image`."""
+    return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", field)
 
 
 def _storable(argument: str, value: object) -> None:

@@ -46,11 +46,9 @@ class Transition:
     by: str
 
     @classmethod
-    def of(cls, view: TransitionView) -> Self:
-        """From the view."""
-        return cls(
-            from_=view.source, to=view.target, at=moment(view.at), reason=view.reason, by=view.by
-        )
+    def of(cls, view: TransitionView, by: str) -> Self:
+        """From the view; `by` names who it was to a person."""
+        return cls(from_=view.source, to=view.target, at=moment(view.at), reason=view.reason, by=by)
 
 
 @strawberry.type(description="The container engine beside an agent")
@@ -131,7 +129,7 @@ class Agent:
     async def transitions(self, info: Info) -> list[Transition]:
         """Its states so far, oldest first."""
         views = await info.context.services.fleet.transitions(self.id)
-        return [Transition.of(view) for view in views]
+        return [Transition.of(view, await info.context.actor(view.by)) for view in views]
 
 
 @strawberry.type(description="Where an image is")
@@ -278,7 +276,7 @@ class Task:
     async def transitions(self, info: Info) -> list[Transition]:
         """Its states so far, oldest first."""
         views = await info.context.services.tasks.transitions(self.id)
-        return [Transition.of(view) for view in views]
+        return [Transition.of(view, await info.context.actor(view.by)) for view in views]
 
 
 @strawberry.type(description="A registry that images may come from")
