@@ -1,5 +1,6 @@
 """A small real cluster, and Wharfinger shown at work on it: what `scripts/quickstart` runs."""
 
+import ctypes
 import fcntl
 import os
 import shlex
@@ -20,7 +21,10 @@ from rig.server import PROGRAM, Server
 from wharfinger.client.connection import connection_file
 
 GROUPS = ("blue", "green")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MEGABYTE = 1_000_000
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 class Disappointed(Exception):
@@ -38,16 +42,25 @@ class Samples:
 
 def main() -> None:
     """Show it, stay up until Ctrl-C or SIGTERM, and take everything down again."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    for number in _ENDING:
+        signal.signal(number, stop)
     folder = cache_home() / "wharfinger" / "quickstart"
     try:
         with folder_alone(folder), own_connection(folder):
             show(folder)
     except KeyboardInterrupt:
-        say("\nStopped, and all of it removed.")
+        say("Stopped, and all of it removed.")
     except Disappointed as error:
         sys.exit(f"error: {error}")
+
+
+def stop(_number: int, _frame: object) -> None:
+    """Say so, and unwind; a second signal does not break into that."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):  # print may be in the middle of a line; the terminal may be gone
+        os.write(sys.stdout.fileno(), b"\nStopping; this takes some seconds ...\n")
+    raise KeyboardInterrupt
 
 
 def cache_home() -> Path:
@@ -68,7 +81,9 @@ def folder_alone(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Disappointed("another quickstart is running; stop it first") from error
-        leftovers.sweep(folder)
+        was_there = folder.exists()
+        if leftovers.sweep(folder) or was_there:
+            say("Cleaned up after a former run, which was killed.")
         folder.mkdir(mode=0o700)
         try:
             yield
@@ -144,15 +159,23 @@ def lead_through(registry: Registry, samples: Samples) -> None:
 
 
 def command(*arguments: str) -> None:
-    """Run one command on this terminal."""
+    """Run one command on this terminal; it does not outlive this process."""
     say(f"\n$ {shlex.join(['wharfinger', *arguments])}")
-    done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        [PROGRAM, *arguments],
+        stdin=subprocess.DEVNULL,
+        check=False,
+        preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
+    )
     if done.returncode != 0:
         raise Disappointed(f"that ended with exit code {done.returncode}")
 
 
 def what_next(folder: Path, server: Server, samples: Samples) -> str:
-    """Where it is, and five commands that work in another terminal as they stand."""
+    """Where it is, and commands that work in another terminal as they stand.
+
+    They leave the images as they found them, so that the tutorial may come before or after.
+    """
     blue, green = GROUPS
     return "\n".join(
         (
@@ -160,12 +183,13 @@ def what_next(folder: Path, server: Server, samples: Samples) -> str:
             f"Wharfinger is up at {server.url}",
             f"Token: {server.token_path}",
             "",
-            "Try next, in another terminal:",
-            f"  {PROGRAM} agent show {blue}-1",
-            f"  {PROGRAM} image preload {samples.trainer_next} --agents sgroup:{green}",
-            f"  {PROGRAM} task ls",
-            f"  docker --host unix://{folder / blue / 'engine.sock'} images --digests",
-            f"  {PROGRAM} image unload {samples.trainer} --all-agents",
+            "Try next, in another terminal, as root:",
+            f"  export PATH={shlex.quote(str(PROGRAM.parent))}:$PATH",
+            f"  wharfinger agent show {blue}-1",
+            f"  wharfinger image preload {samples.trainer_next} --agents sgroup:{green}",
+            "  wharfinger task ls",
+            f"  docker -H unix://{folder / blue / 'engine.sock'} images",
+            f"  wharfinger image unload {samples.trainer_next} --agents sgroup:{green}",
             "",
             "Ctrl-C here stops all of it and removes it.",
         )

@@ -31,7 +31,7 @@ class Quickstart:
     def output(self) -> str:
         return self._log.read_text()
 
-    def start(self) -> None:
+    def start(self, until: str = READY) -> None:
         self._log.unlink(missing_ok=True)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")}
         with self._log.open("wb") as output:
@@ -44,7 +44,25 @@ class Quickstart:
                 start_new_session=True,
                 env={**environment, "HOME": str(self.home)},
             )
-        processes.wait_ready(self._process, lambda: READY in self.output, self._log, within=120)
+        processes.wait_ready(self._process, lambda: until in self.output, self._log, within=120)
+
+    def command_under_way(self, name: str) -> int:
+        """The process of the command that it types just now."""
+        assert self._process is not None
+        pid = self._process.pid
+        below = Path(f"/proc/{pid}/task/{pid}/children")
+        found: list[int] = []
+
+        def runs() -> bool:
+            found[:] = [
+                int(child)
+                for child in below.read_text().split()
+                if name.encode() in Path(f"/proc/{child}/cmdline").read_bytes()
+            ]
+            return bool(found)
+
+        assert processes.wait_until(runs, within=10), self.output
+        return found[0]
 
     def end(self, number: signal.Signals) -> int:
         assert self._process is not None
@@ -69,6 +87,11 @@ class Quickstart:
             timeout=120,
             env={"HOME": str(self.home), "PATH": os.environ["PATH"]},
         )
+
+    def printed_commands(self) -> list[str]:
+        """What it says to try next: the way to the program, then commands."""
+        shown = self.output.partition("Try next")[2]
+        return re.findall(r"^  (\S.*)$", shown, re.MULTILINE)
 
     def clear(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -96,34 +119,41 @@ def running() -> Iterator[Quickstart]:
 
 @pytest.fixture
 def killed() -> Iterator[Quickstart]:
-    """One that was configured for another server, started, and killed."""
+    """One that was configured for another server, and killed while it showed a preload."""
     quickstart = Quickstart()
     try:
         quickstart.connection.parent.mkdir(parents=True)
         quickstart.connection.write_text("as it was")
-        quickstart.start()
+        quickstart.start(until="wharfinger image preload")
+        preload = quickstart.command_under_way("preload")
         quickstart.end(signal.SIGKILL)
+        assert processes.wait_until(lambda: processes.name_of(preload) is None, within=10)
         yield quickstart
     finally:
         quickstart.clear()
 
 
-def test_a_person_is_led_through_and_the_printed_commands_work(running: Quickstart) -> None:
+def test_a_person_is_led_through_and_printed_commands_and_tutorial_work_in_this_order(
+    running: Quickstart,
+) -> None:
     assert re.search(r"wharf/notebook:v1\s.*blue-1\s*$", running.output, re.MULTILINE)
     assert re.search(r"wharf/trainer:v1\s.*blue-1, green-1\s*$", running.output, re.MULTILINE)
-    commands = re.findall(r"^  (\S*(?:wharfinger|docker) .+)$", running.output, re.MULTILINE)
+    path, *commands = running.printed_commands()
     assert len(commands) == 5
     for command in commands:
-        done = running.run(command)
+        done = running.run(f"{path}\n{command}")
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
-
-def test_the_tutorial_works_as_written(running: Quickstart) -> None:
     done = running.run(tutorial("quickstart"))
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "skipped" in done.stdout
     assert "in-use" in done.stdout
     assert "exit code 3" in done.stdout
+
+
+def test_the_printed_commands_work_one_after_the_other(running: Quickstart) -> None:
+    done = running.run("\n".join(running.printed_commands()))
+    assert done.returncode == 0, (done.stdout, done.stderr)
 
 
 def test_the_tutorial_with_curl_works_as_written(running: Quickstart) -> None:
@@ -143,9 +173,11 @@ def test_after_a_kill_it_works_again_and_ends_clean(killed: Quickstart) -> None:
     assert processes.running_from(killed.folder)
     killed.start()
     assert killed.connection.read_text() != "as it was"
+    assert killed.output.startswith("Cleaned up after a former run")
 
     assert killed.end(signal.SIGINT) == 0
 
+    assert "Stopping" in killed.output
     assert "all of it removed" in killed.output
     assert killed.connection.read_text() == "as it was"
     assert not killed.folder.exists()
