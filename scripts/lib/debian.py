@@ -66,7 +66,7 @@ def _install(names: Sequence[str], say: Callable[[str], None]) -> None:
         raise CannotInstall(f"this needs Debian's {', '.join(names)}, and here is no apt-get")
     if os.geteuid() != 0:
         raise CannotInstall(f"these packages are missing; as root: {command}")
-    say(f"installing Debian packages that are missing ({', '.join(names)}): some minutes ...")
+    say(f"installing missing Debian packages ({', '.join(names)}); this may take minutes ...")
     with _no_service_starts():
         if _apt("install", *names).returncode != 0:
             _apt("update")

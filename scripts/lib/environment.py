@@ -20,8 +20,8 @@ Extent = Literal["run", "dev"]
 _INCLUDES: dict[Extent, tuple[Extent, ...]] = {"run": ("run", "dev"), "dev": ("dev",)}
 
 _WHAT_FOR: dict[Extent, str] = {
-    "run": "the programs",
-    "dev": "the programs, tests and documentation",
+    "run": "for the programs",
+    "dev": "for the programs, tests and documentation",
 }
 
 
@@ -36,7 +36,7 @@ def make(extent: Extent, say: Callable[[str], None]) -> bool:
     """
     if any(_is_made(wider) for wider in _INCLUDES[extent]):
         return False
-    say(f"installing Python packages that are missing for {_WHAT_FOR[extent]}: some minutes ...")
+    say(f"installing missing Python packages {_WHAT_FOR[extent]}; this may take minutes ...")
     if not _works():
         base = Path(sys.base_prefix) / "bin" / "python3.11"
         _run(str(base), "-m", "venv", "--clear", str(VENV))

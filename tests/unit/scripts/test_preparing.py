@@ -40,7 +40,7 @@ def test_each_step_is_told_before_it_is_done_and_none_twice(
     prepare("run", [missing])
 
     first = said_before_pip[0].splitlines()
-    assert "Debian packages that are missing (no-such-package)" in first[0]
+    assert "missing Debian packages (no-such-package)" in first[0]
     assert "Python packages" in first[1]
     assert capsys.readouterr().out.startswith("installed no-such-package, .venv in ")
 
