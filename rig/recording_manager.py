@@ -42,7 +42,7 @@ class Manners(Enum):
     UNREACHABLE = "answers as a proxy does whose manager is gone"
     SAYS_STALE = "a newer process of this agent has registered"
     SAYS_UNAUTHENTICATED = "knows no credential"
-    SAYS_RETIRED = "this agent was removed"
+    SAYS_RETIRED = "this agent was retired"
 
 
 @dataclass(frozen=True)

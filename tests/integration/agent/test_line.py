@@ -109,7 +109,7 @@ async def test_a_retired_agent_ends(
     with pytest.raises(Forbidden):
         await agent.ended()
     late = await start_agent(registered=False)
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match="the state folder is /"):
         await late.ended()
 
 

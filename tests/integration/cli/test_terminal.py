@@ -89,6 +89,25 @@ def test_bars_stay_within_the_terminal_and_ctrl_c_leaves_it_usable(
     assert text.rindex("\x1b[?25h") > text.find("\x1b[?25l")
 
 
+@pytest.mark.parametrize(("last", "tables"), [("done", 0), ("failed", 1)])
+def test_a_table_follows_the_bars_only_where_it_tells_more(
+    program: Program, manager: OddManager, last: str, tables: int
+) -> None:
+    end = task(item("gpu-a", "done"), item("gpu-b", last), status="partially_succeeded")
+    manager.answers |= {
+        "Preload": {"answer": {"taskId": "task-1"}},
+        "Task": {"answer": history(end)},
+    }
+    manager.streams = [[event("1-1", "bgtask_partial_success", end)]]
+    program.environ |= {"TERM": "xterm-256color"}
+    terminal = Terminal()
+    preload = program.start(*PRELOAD, stdout=terminal.theirs, stderr=terminal.theirs)
+    assert preload.wait(30) == 3
+    text = terminal.text()
+    assert text.count("ATTEMPTS") == tables
+    assert "task-1 partially succeeded" in text
+
+
 def test_no_colour_where_it_is_unwanted(program: Program, manager: OddManager) -> None:
     page = {"hasNextPage": False, "endCursor": None}
     manager.answers["Tasks"] = {"tasks": {"nodes": [DONE], "pageInfo": page}}

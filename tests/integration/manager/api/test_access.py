@@ -73,6 +73,8 @@ async def test_a_plain_user_is_told_what_is_missing(api: Api) -> None:
         assert refusal["class"] == "forbidden", name
         assert refusal["message"].startswith("Only a superadmin may use")
         assert refusal["detail"] == {"needs": "superadmin", "role": "user"}
+    refused = await api.graphql(operation("Mutation.preloadImage"), user="ann")
+    assert "may use preload image;" in str(refused)
     assert api.images.asked == []
     assert api.fleet.views["one"].cordoned is False
 

@@ -129,6 +129,7 @@ async def test_a_task_is_shown_as_it_is(api: Api) -> None:
     assert task["progress"]["total"] == 4 * 10**9
     assert task["createdAt"].endswith("+00:00")
     assert [step["to"] for step in task["transitions"]] == ["pending", "running", "succeeded"]
+    assert task["transitions"][0]["by"] == "user ann"
 
 
 async def test_a_user_sees_only_their_own_tasks_and_a_superadmin_all(api: Api) -> None:

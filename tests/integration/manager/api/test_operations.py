@@ -57,6 +57,8 @@ async def test_a_request_keeps_its_callers_id_or_gets_one(api: Api, logged: list
         assert (await api.client.get(path)).headers["x-request-id"]
     requests = [line for line in logged if line["event"] == "request"]
     assert requests[0]["status"] == 200
+    for line in requests:
+        assert line["log_level"] == ("debug" if line["status"] < 400 else "info")
     assert all("token" not in str(line).lower() for line in requests)
 
 

@@ -98,7 +98,7 @@ async def test_a_removed_registry_is_unknown_and_the_known_are_named(
             await ask(gone)
         assert f"known: {kept}" in caught.value.message
         assert caught.value.detail == {"registry": gone, "known": [kept]}
-    with pytest.raises(UnknownRegistry):
+    with pytest.raises(UnknownRegistry, match=f"no address is not known here; known: {kept}$"):
         await registries.remove("no address")
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from wharfinger.domain.errors import InvalidRequest
 from wharfinger.manager.storage.errors import UnsupportedDatabase
+from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import database_url, open_storage
 from wharfinger.manager.storage.postgresql import PostgresqlStorage
 from wharfinger.manager.storage.sqlite import SqliteStorage
@@ -47,3 +48,5 @@ def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(UnsupportedDatabase, match=r"wharfinger\[postgresql\]"):
         open_storage("postgresql://db.example/wharfinger")
+    with pytest.raises(UnsupportedDatabase, match=r"wharfinger\[postgresql\]"):
+        migrate("postgresql://db.example/wharfinger")
