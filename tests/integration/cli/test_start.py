@@ -1,9 +1,15 @@
-"""The program starts without what it does not need."""
+"""The program starts without what it does not need, and tells of its start."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from rig.odd_manager import OddManager
+
+from wharfinger.client.connection import find_connection, write_connection
+
+from .conftest import Program
 
 SERVER = ("pydantic", "sqlalchemy", "fastapi", "strawberry", "uvicorn", "aiodocker")
 
@@ -38,3 +44,22 @@ def test_a_command_never_imports_the_server(arguments: tuple[str, ...]) -> None:
 
 def test_help_imports_neither_the_client_nor_what_draws() -> None:
     assert not imported("--help").intersection({"aiohttp", "asyncio", "rich"})
+
+
+def test_up_says_whose_place_it_takes_and_when_it_stops(
+    stranger: Program, manager: OddManager, tmp_path: Path
+) -> None:
+    manager.raw = (200, "text/plain", b"alive")
+    write_connection(manager.url, "filed", stranger.environ)
+    engine = f"unix://{tmp_path}/none.sock"
+    up = stranger.start(
+        "up", "--port", "0", "--data-dir", str(tmp_path / "data"), "--engine", engine
+    )
+    assert up.stdout is not None
+    assert any("next:" in line for line in iter(up.stdout.readline, ""))
+    ended = stranger.interrupt(up)
+    assert ended.code == 0
+    assert f"the commands spoke to {manager.url} before, which still runs" in ended.err
+    assert "\nstopping\n" in ended.err
+    assert ended.err.endswith("\nstopped\n")
+    assert find_connection(environ=stranger.environ).url != manager.url
