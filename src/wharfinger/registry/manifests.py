@@ -79,8 +79,7 @@ def parse_manifest(body: bytes, content_type: str, *, asked: str) -> ImageManife
             f"{asked}: the registry's answer is not a manifest",
             f"{content_type or 'no content type'}: {body[:200].decode(errors='replace')}",
         )
-    stated = document.get("mediaType")
-    media_type = stated if isinstance(stated, str) and stated else content_type
+    media_type = _media_type(document) or content_type
     has_index, has_image = "manifests" in document, "config" in document or "layers" in document
     if has_index and has_image:
         raise _not_an_image(asked, "it is an index and a manifest at once", media_type)
@@ -110,7 +109,7 @@ def config_platform(body: bytes, *, asked: str) -> Platform:
 def _image(document: dict[str, Any], media_type: str, asked: str) -> ImageManifest:
     config = document.get("config")
     config = config if isinstance(config, dict) else {}
-    config_type = config.get("mediaType", "")
+    config_type = _media_type(config)
     artifact = document.get("artifactType")
     if config_type not in _IMAGE_CONFIGS:
         raise _not_an_image(asked, f"its config is of type {config_type!r}", str(artifact or ""))
@@ -148,8 +147,14 @@ def _may_be_image(entry: dict[str, Any]) -> bool:
         and platform.get("os") == platform.get("architecture") == "unknown"
     ):
         return False
-    media_type = entry.get("mediaType") or OCI_MANIFEST
+    media_type = _media_type(entry) or OCI_MANIFEST
     return media_type in {OCI_INDEX, DOCKER_LIST, OCI_MANIFEST, DOCKER_MANIFEST}
+
+
+def _media_type(source: dict[str, Any]) -> str:
+    """What a document or descriptor says it is; empty where it says nothing sensible."""
+    stated = source.get("mediaType")
+    return stated if isinstance(stated, str) else ""
 
 
 def _stated_platform(entry: dict[str, Any]) -> Platform | None:

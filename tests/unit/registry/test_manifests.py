@@ -172,6 +172,13 @@ def test_any_document_is_read_or_refused_with_a_class(document: Any) -> None:
         assert refused.code in {"not-an-image", "corrupt", "registry-error"}  # noqa: PT017
 
 
+@pytest.mark.parametrize("nonsense", [[], {}, 7, None, [A]])
+def test_a_media_type_that_is_no_word_counts_as_not_stated(nonsense: Any) -> None:
+    odd = image(mediaType=nonsense, config={"digest": A, "size": 3, "mediaType": nonsense})
+    assert read(odd) == read(image())
+    assert read(index(entry(mediaType=nonsense))) == read(index(entry()))
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
