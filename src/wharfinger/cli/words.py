@@ -1,5 +1,6 @@
 """Sizes, times and texts as a person reads them."""
 
+import math
 import unicodedata
 from datetime import UTC, datetime
 from typing import Final
@@ -24,8 +25,8 @@ def rate(bytes_per_second: float | None) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """`0:07`, `12:30`, `3:05:00`, or nothing while it is not known."""
-    if seconds is None:
+    """`0:07`, `12:30`, `3:05:00`, or nothing while it is not known or never ends."""
+    if seconds is None or not math.isfinite(seconds):
         return ""
     minutes, rest = divmod(max(round(seconds), 0), 60)
     hours, minutes = divmod(minutes, 60)
