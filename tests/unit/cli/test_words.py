@@ -35,7 +35,8 @@ def test_a_hundred_per_cent_is_only_all(done: int, total: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (7.2, "0:07"), (750, "12:30"), (11100, "3:05:00")]
+    ("seconds", "text"),
+    [(None, ""), (float("inf"), ""), (7.2, "0:07"), (750, "12:30"), (11100, "3:05:00")],
 )
 def test_time_left_reads_like_a_clock(seconds: float | None, text: str) -> None:
     assert words.clock(seconds) == text
