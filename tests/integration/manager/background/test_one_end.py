@@ -196,7 +196,8 @@ def test_every_task_has_exactly_one_end(sqlite_template: Path, tmp_path: Path) -
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=15,
+            # 15 of the profile's 100: a step is a transaction
+            max_examples=settings().max_examples * 15 // 100,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
