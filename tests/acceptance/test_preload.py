@@ -157,7 +157,8 @@ def test_progress_counts_the_manifests_bytes_and_never_falls(
     server: Server, registry: Registry, proxy: FaultProxy
 ) -> None:
     sample = push_sample(registry.host, "accept/progress", layers=2, size=1_000_000)
-    proxy.rules(Rate("GET .*/blobs/", bytes_per_second=SLOW))
+    # seven seconds: three reports even if each were two seconds old
+    proxy.rules(Rate("GET .*/blobs/", bytes_per_second=150_000))
     started = server.cli(
         "image", "preload", sample.at(proxy.host), "--agents", "left-1", "--detach", "--json"
     )
