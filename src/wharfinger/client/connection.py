@@ -72,16 +72,20 @@ def write_connection(url: str, token: str, environ: Mapping[str, str] = os.envir
     """Write the file that `find_connection` reads, for its owner alone, whole or not at all."""
     path = connection_file(environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(path, json.dumps({"url": _checked(url), "token": token}, indent=2) + "\n")
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file for its owner alone (0600), whole or not at all."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "w", encoding="utf-8") as file:
-            json.dump({"url": _checked(url), "token": token}, file, indent=2)
-            file.write("\n")
+            file.write(text)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return path
 
 
 def _read(path: Path) -> Connection | None:

@@ -64,6 +64,7 @@ class TransitionTable(Generic[S]):
         self.edges = edges
         self.states: tuple[S, ...] = tuple(type(initial))
         self.terminal: frozenset[S] = frozenset(s for s in self.states if not edges.get(s))
+        self.open: tuple[S, ...] = tuple(s for s in self.states if s not in self.terminal)
 
     def allows(self, source: S, target: S) -> bool:
         """Whether `target` may follow `source`."""

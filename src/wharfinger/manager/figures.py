@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Gauge
 from sqlalchemy import Column, ColumnElement, Connection, func, select
 
-from wharfinger.domain.states import AgentStatus, ItemStatus, TaskStatus
+from wharfinger.domain.states import (
+    ATTEMPT_TRANSITIONS,
+    ITEM_TRANSITIONS,
+    TASK_TRANSITIONS,
+    AgentStatus,
+)
 from wharfinger.manager.loops import Loop
-from wharfinger.manager.pulls.attempts import OPEN
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.port import Storage
 
 _EVERY = 5.0
-_LIVE_TASKS = (TaskStatus.PENDING, TaskStatus.RUNNING)
-_LIVE_ITEMS = (ItemStatus.QUEUED, ItemStatus.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Figures:
         """Count once."""
         counts = await self._storage.read(_count)
         _show(self._agents, counts.agents, AgentStatus)
-        _show(self._tasks, counts.tasks, _LIVE_TASKS)
-        _show(self._items, counts.items, _LIVE_ITEMS)
+        _show(self._tasks, counts.tasks, TASK_TRANSITIONS.open)
+        _show(self._items, counts.items, ITEM_TRANSITIONS.open)
         self._pulls.clear()
         _show(self._pulls, counts.pulls, counts.pulls)
 
@@ -82,7 +84,7 @@ def _count(conn: Connection) -> _Counts:
 
     return _Counts(
         agents=by(agents.c.status),
-        tasks=by(tasks.c.status, tasks.c.status.in_(_LIVE_TASKS)),
-        items=by(items.c.status, items.c.status.in_(_LIVE_ITEMS)),
-        pulls=by(attempts.c.registry, attempts.c.status.in_(OPEN)),
+        tasks=by(tasks.c.status, tasks.c.status.in_(TASK_TRANSITIONS.open)),
+        items=by(items.c.status, items.c.status.in_(ITEM_TRANSITIONS.open)),
+        pulls=by(attempts.c.registry, attempts.c.status.in_(ATTEMPT_TRANSITIONS.open)),
     )

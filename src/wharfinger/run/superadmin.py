@@ -1,11 +1,10 @@
 """The superadmin of a fresh database, and the file its token is found in."""
 
-import os
-import secrets
 from pathlib import Path
 
 from sqlalchemy import Connection
 
+from wharfinger.client.connection import write_private
 from wharfinger.domain.errors import Unauthenticated
 from wharfinger.manager.access.principal import Role
 from wharfinger.manager.access.tokens import authenticate, create_token
@@ -27,7 +26,7 @@ async def superadmin_token(storage: Storage, data_dir: Path) -> tuple[str, Path]
     kept = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     token = await storage.write(_working_token, kept)
     if token != kept:
-        _write_private(path, token + "\n")
+        write_private(path, token + "\n")
     return token, path
 
 
@@ -42,10 +41,3 @@ def _working_token(conn: Connection, kept: str) -> str:
         pass  # gone or revoked: a new one
     first = next(user for user in list_users(conn) if user.role == Role.SUPERADMIN)
     return create_token(conn, first.name, "for this data folder").token
-
-
-def _write_private(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    draft.replace(path)

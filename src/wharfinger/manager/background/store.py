@@ -26,7 +26,7 @@ MANAGER_ENDED = TaskResult(
     Failure(FailureClass.INTERNAL, "its manager ended"),
 )
 
-_OPEN = tasks.c.status.in_((TaskStatus.PENDING, TaskStatus.RUNNING))
+_OPEN = tasks.c.status.in_(TASK_TRANSITIONS.open)
 _NAMED = tasks.c.function.is_not(None)
 
 

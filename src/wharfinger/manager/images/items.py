@@ -18,7 +18,7 @@ from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import items
 from wharfinger.manager.storage.transitions import begin_all, move
 
-OPEN = (ItemStatus.QUEUED, ItemStatus.RUNNING)
+OPEN = ITEM_TRANSITIONS.open
 SUCCESSFUL = (ItemStatus.DONE, ItemStatus.SKIPPED)
 
 

@@ -23,7 +23,7 @@ from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import agents, attempts
 from wharfinger.manager.storage.transitions import begin, move
 
-OPEN = (AttemptStatus.SENT, AttemptStatus.PULLING)
+OPEN = ATTEMPT_TRANSITIONS.open
 MOST_SENDS = 5
 """How often one attempt is sent before its agent counts as not answering."""
 
