@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wharfinger.contracts.rpc import KernelContainer
 from wharfinger.contracts.wire import FailureReport, ImageEvidence, Wire
 from wharfinger.domain.progress import Phase
 
@@ -23,6 +24,14 @@ class EngineFacts(Wire):
     version: str
     store: str
     problem: str = ""
+
+
+class Capacity(Wire):
+    """What sessions may use of a host: `cpu` in thousandths of a processor, `mem` in bytes."""
+
+    cpu: int = 0
+    mem: int = 0
+    gpu: int = 0
 
 
 class Registration(Wire):
@@ -42,6 +51,7 @@ class Registration(Wire):
     architecture: str
     variant: str = ""
     engine: EngineFacts | None = None
+    capacity: Capacity | None = None
 
 
 class Registered(Wire):
@@ -117,6 +127,10 @@ class Report(Wire):
     report begun before an order was accepted says nothing about that order). `events` are all that
     are not acknowledged yet, by ascending sequence. `inventory` is sent when it differs from what
     was acknowledged; `inventory_version` always names the present one ("" before the first).
+
+    `containers` are all of ours on the engine, running or not; None while the engine does not say.
+    `kernels_in_hand` are those whose container is being made, so that a missing one is not yet
+    missed. `capacity` is None until the engine has told it once.
     """
 
     incarnation: str
@@ -127,6 +141,9 @@ class Report(Wire):
     events: tuple[Event, ...] = ()
     inventory_version: str = ""
     inventory: Inventory | None = None
+    capacity: Capacity | None = None
+    containers: tuple[KernelContainer, ...] | None = None
+    kernels_in_hand: tuple[str, ...] = ()
 
 
 class Acknowledgement(Wire):

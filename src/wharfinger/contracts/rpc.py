@@ -6,14 +6,22 @@ another incarnation is answered 409.
 """
 
 from enum import StrEnum
+from typing import Final
 
-from pydantic import Field, SecretStr, field_serializer
+from pydantic import Base64Bytes, Field, SecretStr, field_serializer
 
 from wharfinger.contracts.wire import FailureReport, ImageEvidence, LayerSize, Wire
 
 CHECK_AND_PULL = "/rpc/check-and-pull"
 REMOVE_IMAGES = "/rpc/remove-images"
 CANCEL = "/rpc/cancel"
+CREATE_KERNELS = "/rpc/create-kernels"
+END_KERNELS = "/rpc/end-kernels"
+REMOVE_KERNELS = "/rpc/remove-kernels"
+KERNEL_LOG = "/rpc/kernel-log"
+
+LOG_LIMIT: Final = 1024 * 1024
+"""Bytes of a container's log that are kept after its end."""
 
 
 class PullPolicy(StrEnum):
@@ -25,6 +33,8 @@ class PullPolicy(StrEnum):
     """Pull, and move the tag to it."""
     SESSION = "session"
     """Pull, and set the tag only where there is none."""
+    LOOK = "look"
+    """Look only, on behalf of a session: content with the digest."""
 
 
 class Credentials(Wire):
@@ -72,7 +82,7 @@ class PullOutcome(StrEnum):
     PRESENT = "present"
     """The image is there as ordered; `evidence` shows it."""
     ABSENT = "absent"
-    """Not there as ordered (only for policy `check`)."""
+    """Not there as ordered (only for those policies that look only)."""
     PULLING = "pulling"
     """Under way; `task_id` names the agent's pull, and it ends in an event."""
     FAILED = "failed"
@@ -149,3 +159,160 @@ class CancelReply(Wire):
     """One answer per attempt, given once its pull has stopped or goes on for others."""
 
     answers: tuple[PullAnswer, ...]
+
+
+class KernelOrder(Wire):
+    """One container to create and start, by a verified local image id.
+
+    `command` empty means the image's own. `cpu` is in thousandths of a processor, `mem` in bytes,
+    `gpu` in devices.
+    """
+
+    kernel_id: str
+    session_id: str
+    owner: str
+    image_id: str
+    reference: str
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    cpu: int
+    mem: int
+    gpu: int = 0
+
+
+class CreateKernelsCall(Call):
+    """A batch of containers. Repeating it adopts what the first call made; the agent answers at
+    the deadline at the latest."""
+
+    orders: tuple[KernelOrder, ...]
+
+
+class CreateOutcome(StrEnum):
+    """The present state of a container that was ordered."""
+
+    CREATING = "creating"
+    """Not started yet: ask again."""
+    STARTED = "started"
+    """It runs, or ran and has ended already; `container` says which."""
+    IMAGE_GONE = "image-gone"
+    """The image is no longer there, and no container exists."""
+    FAILED = "failed"
+    """It could not be made, `failure` says why, and no container exists."""
+    ENDED = "ended"
+    """An order to end it came first; no container exists, and none will."""
+
+
+class KernelContainer(Wire):
+    """A container of ours on this engine.
+
+    `state` is the engine's word (created, running, exited, dead, …); `ended` tells whether its
+    process is gone after it ran. Times are seconds since the epoch by the engine's clock.
+    `problem` is the engine's own text where it could not start or remove it.
+    """
+
+    kernel_id: str
+    session_id: str = ""
+    container_id: str
+    image_id: str = ""
+    state: str
+    ended: bool = False
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    problem: str = ""
+
+
+class CreateAnswer(Wire):
+    """The state of one ordered container."""
+
+    kernel_id: str
+    outcome: CreateOutcome
+    container: KernelContainer | None = None
+    failure: FailureReport | None = None
+
+
+class CreateKernelsReply(Wire):
+    """One answer per order, in their order."""
+
+    answers: tuple[CreateAnswer, ...]
+
+
+class EndOrder(Wire):
+    """Stop one container: TERM, and KILL after `grace_seconds`. With `want_log` the end of its log
+    is answered."""
+
+    kernel_id: str
+    grace_seconds: float = 10.0
+    want_log: bool = True
+
+
+class EndKernelsCall(Call):
+    """A batch of containers to stop. From now on the agent makes none of these. The containers
+    stay, stopped, until `remove-kernels`; the agent answers at the deadline at the latest."""
+
+    orders: tuple[EndOrder, ...]
+
+
+class EndOutcome(StrEnum):
+    """The present state of a container that is to end."""
+
+    RUNNING = "running"
+    """Not stopped yet: ask again."""
+    ENDED = "ended"
+    """Its process is gone; `container` and `log` are what is left."""
+    ABSENT = "absent"
+    """There is no container, and none will be made."""
+    FAILED = "failed"
+    """The engine could not stop it; `failure` says why."""
+
+
+class KernelLog(Wire):
+    """The last bytes of a container's output, base64; `truncated` when there was more."""
+
+    data: Base64Bytes
+    truncated: bool
+
+
+class EndAnswer(Wire):
+    """The state of one container."""
+
+    kernel_id: str
+    outcome: EndOutcome
+    container: KernelContainer | None = None
+    log: KernelLog | None = None
+    failure: FailureReport | None = None
+
+
+class EndKernelsReply(Wire):
+    """One answer per order, in their order."""
+
+    answers: tuple[EndAnswer, ...]
+
+
+class RemoveKernelsCall(Call):
+    """Remove containers that have ended. One that runs is refused."""
+
+    kernel_ids: tuple[str, ...]
+
+
+class KernelRemovalAnswer(Wire):
+    """`failure` is None once there is no container of this kernel."""
+
+    kernel_id: str
+    failure: FailureReport | None = None
+
+
+class RemoveKernelsReply(Wire):
+    """One answer per kernel, in their order."""
+
+    answers: tuple[KernelRemovalAnswer, ...]
+
+
+class KernelLogCall(Call):
+    """The output of a container as it is: a stream of bytes, at most the last `tail_bytes`, then
+    (with `follow`) what comes until it ends. 404 when there is no container of this kernel."""
+
+    kernel_id: str
+    tail_bytes: int = Field(default=LOG_LIMIT, ge=0, le=LOG_LIMIT)
+    follow: bool = False

@@ -43,6 +43,22 @@ class AttemptStatus(StrEnum):
     ABORTED = "aborted"
 
 
+class KernelStatus(StrEnum):
+    """One container of a session, from the queue to its end."""
+
+    PENDING = "PENDING"
+    SCHEDULED = "SCHEDULED"
+    PREPARING = "PREPARING"
+    PULLING = "PULLING"
+    PREPARED = "PREPARED"
+    CREATING = "CREATING"
+    RUNNING = "RUNNING"
+    TERMINATING = "TERMINATING"
+    TERMINATED = "TERMINATED"
+    CANCELLED = "CANCELLED"
+    ERROR = "ERROR"
+
+
 class AgentStatus(StrEnum):
     """The process beside one engine, as the managers see it."""
 
@@ -170,9 +186,69 @@ AGENT_TRANSITIONS: Final = TransitionTable(
     },
 )
 
+_KERNEL_FAILS: Final = {
+    KernelStatus.ERROR: "a permanent failure, tries used up, or its agent gone beyond its grace"
+}
+_BEFORE_CREATING_ENDS: Final = {
+    KernelStatus.CANCELLED: "asked for by its owner, or forced by a superadmin",
+    **_KERNEL_FAILS,
+}
+_BACK: Final = {
+    KernelStatus.PENDING: "a failure that may pass, a lost agent, or over quota: slots freed"
+}
+
+KERNEL_TRANSITIONS: Final = TransitionTable(
+    "kernel",
+    KernelStatus.PENDING,
+    {
+        KernelStatus.PENDING: {
+            KernelStatus.SCHEDULED: "the scheduler bound an agent and reserved its slots",
+            **_BEFORE_CREATING_ENDS,
+        },
+        KernelStatus.SCHEDULED: {
+            KernelStatus.PREPARING: "check-and-pull is about to be called",
+            **_BACK,
+            **_BEFORE_CREATING_ENDS,
+        },
+        KernelStatus.PREPARING: {
+            KernelStatus.PULLING: "ImagePullStarted of its attempt",
+            KernelStatus.PREPARED: "the image was there already",
+            **_BACK,
+            **_BEFORE_CREATING_ENDS,
+        },
+        KernelStatus.PULLING: {
+            KernelStatus.PREPARED: "ImagePullFinished of its attempt",
+            **_BACK,
+            **_BEFORE_CREATING_ENDS,
+        },
+        KernelStatus.PREPARED: {
+            KernelStatus.CREATING: "all of its session are prepared, and the quota admits them",
+            **_BACK,
+            **_BEFORE_CREATING_ENDS,
+        },
+        KernelStatus.CREATING: {
+            KernelStatus.RUNNING: "the container runs",
+            KernelStatus.PREPARING: "the agent answers that the image is gone",
+            KernelStatus.PENDING: "the agent confirmed that no container exists",
+            KernelStatus.TERMINATING: "ended while creating: slots held until the container is gone",
+            **_KERNEL_FAILS,
+        },
+        KernelStatus.RUNNING: {
+            KernelStatus.TERMINATING: "asked for, or the container ended",
+            **_KERNEL_FAILS,
+        },
+        KernelStatus.TERMINATING: {
+            KernelStatus.TERMINATED: "its container has ended",
+            KernelStatus.CANCELLED: "cancelled while creating, and no container is left",
+            **_KERNEL_FAILS,
+        },
+    },
+)
+
 ALL_TRANSITIONS: Final = (
     TASK_TRANSITIONS,
     ITEM_TRANSITIONS,
     ATTEMPT_TRANSITIONS,
     AGENT_TRANSITIONS,
+    KERNEL_TRANSITIONS,
 )

@@ -6,7 +6,7 @@ adapter translates to and from the engine's spelling. Every call has its own tim
 adapter and raises `EngineError` when the engine does not answer or answers an error.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -35,6 +35,10 @@ class EngineDescription:
     platform: Platform
     inactivity_seconds: float
     """How long a healthy pull of this dialect may show no growing number."""
+    cpus: int = 0
+    """Processors of the host; 0 when the engine does not tell."""
+    memory: int = 0
+    """Bytes of memory of the host; 0 when the engine does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,60 @@ class Container:
     name: str
     image_id: str
     state: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDetail:
+    """One inspected container. Times are seconds since the epoch, None for what has not happened.
+
+    `problem` is the engine's text of why it could not start or be removed.
+    """
+
+    container_id: str
+    name: str
+    image_id: str
+    state: str
+    labels: Mapping[str, str]
+    running: bool
+    exit_code: int | None
+    """Of a process that ended."""
+    out_of_memory: bool
+    started_at: float | None
+    ended_at: float | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """A container to be. `command` empty means the image's own; `cpu` in thousandths of a
+    processor, `mem` in bytes; `gpus` are the ids of the devices it gets; `network` is `default`
+    (the engine's), `none` or `host`."""
+
+    name: str
+    image_id: str
+    labels: Mapping[str, str]
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cpu: int
+    mem: int
+    gpus: Sequence[str]
+    network: str
+
+
+class Change(StrEnum):
+    """What may have changed in an engine."""
+
+    IMAGES = "images"
+    CONTAINERS = "containers"
+
+
+class ImageAbsent(EngineError):
+    """The image a container was to be made of is not there."""
+
+
+class NameTaken(EngineError):
+    """Another container has this name."""
 
 
 class LayerStep(StrEnum):
@@ -133,9 +191,32 @@ class Engine(Protocol):
         Absent already is no error. In use is raised with class `in-use`.
         """
 
-    def changes(self) -> AsyncIterator[None]:
-        """Yields whenever images may have changed: a nudge, undebounced; first at once, when the
-        subscription stands. Raises `EngineError` when the subscription ends."""
+    async def container(self, name: str) -> ContainerDetail | None:
+        """The container with this name or id, or None."""
+
+    async def create_container(self, spec: ContainerSpec) -> str:
+        """Create it, not started, without any privilege; its id. Raises `ImageAbsent` or
+        `NameTaken` for these two."""
+
+    async def start_container(self, name: str) -> None:
+        """Start it; one that runs already is no error."""
+
+    async def stop_container(self, name: str, grace_seconds: float) -> None:
+        """TERM, and KILL after the grace; returns once it has ended. One that does not run, or is
+        not there, is no error."""
+
+    async def remove_container(self, name: str) -> None:
+        """Remove it with its anonymous volumes; never forced. Absent already is no error."""
+
+    def container_log(
+        self, name: str, *, follow: bool
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """What it wrote to both its outputs, in pieces, from its beginning; with `follow` on until
+        it ends. Raises `EngineError`, from the iterator as well. Leaving closes the connection."""
+
+    def changes(self) -> AsyncIterator[Change]:
+        """Yields whenever images or containers may have changed: a nudge, undebounced; first both,
+        when the subscription stands. Raises `EngineError` when the subscription ends."""
 
     async def close(self) -> None:
         """Close every connection."""
