@@ -55,9 +55,13 @@ class Registration(Wire):
 
 
 class Registered(Wire):
-    """The manager's answer. `credential` is set only when the agent joined with a join token."""
+    """The manager's answer. `credential` is set only when the agent joined with a join token.
+
+    `cluster_id` marks the containers of this cluster: another one may use the same engine.
+    """
 
     credential: str | None = None
+    cluster_id: str = ""
     report_seconds: float = 1.0
 
 
