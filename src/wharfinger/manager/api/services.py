@@ -1,10 +1,10 @@
 """What the interfaces call. Small protocols: the parts behind them know nothing of HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from wharfinger.contracts.ingest import (
     Acknowledgement,
@@ -12,11 +12,14 @@ from wharfinger.contracts.ingest import (
     Registration,
     Report,
 )
-from wharfinger.domain.states import TaskStatus
+from wharfinger.domain.states import KernelStatus, TaskStatus
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.service import Access
-from wharfinger.manager.background.port import TaskEvent, TaskView
+from wharfinger.manager.background.port import TaskView
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.sessions.requests import SessionRequest
+from wharfinger.manager.sessions.views import SessionView
 from wharfinger.manager.storage.port import Storage
 
 
@@ -94,6 +97,26 @@ class Images(Protocol):
         """What is where, sorted by `key`; `after` is the key of the last one seen."""
 
 
+class StreamEvent(Protocol):
+    """What a watcher gets: one Server-Sent Event."""
+
+    @property
+    def id(self) -> str:
+        """What a watcher that comes back says it has seen."""
+
+    @property
+    def kind(self) -> str:
+        """The event's name."""
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """JSON-ready."""
+
+    @property
+    def last(self) -> bool:
+        """Whether the stream ends with it."""
+
+
 class Tasks(Protocol):
     """Background tasks. Methods about one raise `UnknownId`."""
 
@@ -118,8 +141,53 @@ class Tasks(Protocol):
 
     def watch(
         self, task_id: str, *, last_event_id: str | None
-    ) -> AbstractAsyncContextManager[AsyncIterator[TaskEvent]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
         """Raises `UnknownId` when entered."""
+
+
+class Sessions(Protocol):
+    """Sessions. Methods about one raise `UnknownId`."""
+
+    async def create(self, request: SessionRequest, *, owner: Principal) -> SessionView:
+        """Queue a session. Refuses by the tree of errors; nothing is half made."""
+
+    async def list(
+        self,
+        *,
+        owner_id: str | None,
+        statuses: Collection[KernelStatus],
+        after: str | None,
+        limit: int,
+    ) -> Sequence[SessionView]:
+        """Newest first; `after` is the id of the last one seen."""
+
+    async def show(self, session_id: str) -> SessionView:
+        """One session."""
+
+    async def of_kernel(self, kernel_id: str) -> SessionView:
+        """The session this kernel belongs to."""
+
+    async def terminate(self, session_id: str, *, by: str) -> SessionView:
+        """End it, whatever its state; one that has ended is answered as it is."""
+
+    async def cancel(self, session_id: str, *, by: str) -> SessionView:
+        """End it before it runs; raises `Conflict` when it runs or has ended."""
+
+    def watch(
+        self, session_id: str, *, last_event_id: str | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
+        """`session_updated` with what is, then what is new, then `session_ended`.
+
+        Raises `UnknownId` when entered.
+        """
+
+    def log(
+        self, session_id: str, kernel_id: str | None, *, follow: bool, tail_bytes: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The output of a kernel (None: the main one) in pieces; with `follow` until it ends.
+
+        Raises `UnknownId`, `Conflict` when it has no container yet, and `AgentUnreachable`.
+        """
 
 
 class RegistryView(Protocol):
@@ -173,5 +241,6 @@ class Services:
     images: Images
     tasks: Tasks
     registries: Registries
+    sessions: Sessions
     loops: Sequence[RunningLoop] = ()
     drain: asyncio.Event = field(default_factory=asyncio.Event)

@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from wharfinger.contracts.ingest import EngineFacts, Registration
+from wharfinger.contracts.ingest import Capacity, EngineFacts, Registration
 from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
 from wharfinger.domain.platforms import Platform
+from wharfinger.domain.sessions import WITH_CONTAINER
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
 from wharfinger.manager.storage import tables
@@ -89,7 +91,7 @@ def join(
             id=said.agent_id,
             status=AgentStatus.JOINING,
             cordoned=False,
-            slots={},
+            slots=slots_of(said.capacity),
             credential_sha256=credential_sha256,
             heard_at=at,
             created_at=at,
@@ -140,8 +142,13 @@ def cordon(conn: Connection, agent_id: str, *, cordoned: bool) -> AgentView:
 
 
 def retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
-    """Remove the agent: its credential is void and its rows of the mapping end with it."""
-    one(conn, agent_id)
+    """Remove the agent: its credential is void and its rows of the mapping end with it.
+
+    Raises `Conflict` while sessions run there, unless it is LOST: nobody could end them any more.
+    """
+    agent = one(conn, agent_id)
+    if agent.status in _REPORTING:
+        _refuse_while_running(conn, agent_id)
     move(
         conn,
         _agents,
@@ -154,6 +161,22 @@ def retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
     )
     conn.execute(delete(tables.agent_images).where(tables.agent_images.c.agent_id == agent_id))
     return one(conn, agent_id)
+
+
+def _refuse_while_running(conn: Connection, agent_id: str) -> None:
+    kernels = tables.kernels
+    running = conn.scalars(
+        select(kernels.c.session_id)
+        .where(kernels.c.agent_id == agent_id, kernels.c.status.in_(WITH_CONTAINER))
+        .distinct()
+        .order_by(kernels.c.session_id)
+    ).all()
+    if running:
+        raise Conflict(
+            f"sessions run on agent {agent_id}: cordon it, and terminate them or let them end",
+            agentId=agent_id,
+            sessions=list(running),
+        )
 
 
 def silences(conn: Connection) -> list[float]:
@@ -185,6 +208,13 @@ def lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
             by=by,
         )
     ]
+
+
+def slots_of(capacity: Capacity | None) -> dict[str, Any]:
+    """What sessions may use of a host, as its row has it; nothing while the host has not told."""
+    if capacity is None:
+        return Slots().to_json()
+    return Slots(capacity.cpu, capacity.mem, capacity.gpu).to_json()
 
 
 def _said(said: Registration, call_token_encrypted: str) -> Mapping[str, Any]:

@@ -1,6 +1,14 @@
 """The calls to agents: one POST per method over kept-alive HTTP/1.1, each with a deadline."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from http import HTTPStatus
 from typing import TypeVar
 
 import aiohttp
@@ -9,21 +17,37 @@ from pydantic import ValidationError
 from wharfinger.contracts.rpc import (
     CANCEL,
     CHECK_AND_PULL,
+    CREATE_KERNELS,
+    END_KERNELS,
+    KERNEL_LOG,
     REMOVE_IMAGES,
+    REMOVE_KERNELS,
     Call,
     CancelCall,
     CancelReply,
     CheckAndPullCall,
     CheckAndPullReply,
+    CreateAnswer,
+    CreateKernelsCall,
+    CreateKernelsReply,
+    EndAnswer,
+    EndKernelsCall,
+    EndKernelsReply,
+    EndOrder,
+    KernelLogCall,
+    KernelOrder,
+    KernelRemovalAnswer,
     PullAnswer,
     PullOrder,
     RemovalAnswer,
     RemovalOrder,
     RemoveImagesCall,
     RemoveImagesReply,
+    RemoveKernelsCall,
+    RemoveKernelsReply,
 )
 from wharfinger.contracts.wire import Wire
-from wharfinger.domain.errors import WharfingerError
+from wharfinger.domain.errors import UnknownId, WharfingerError
 from wharfinger.manager.catalogue.vault import Vault, VaultError
 from wharfinger.manager.fleet.views import AgentContact
 
@@ -31,7 +55,9 @@ Reply = TypeVar("Reply", bound=Wire)
 
 _GRACE = 5.0
 """Seconds beyond its deadline that a call may take: the way there and back."""
-_LARGEST_REPLY = 8 * 1024 * 1024
+_LARGEST_REPLY = 64 * 1024 * 1024
+"""Bytes: logs of a batch of containers."""
+_LOG_STARTS_WITHIN = 10.0
 _CONNECTIONS = 256
 """At most: well below the 1,024 open files a process usually has."""
 
@@ -87,6 +113,61 @@ class AgentCalls:
         )
         return (await self._post(contact, CANCEL, call, CancelReply)).answers
 
+    async def create_kernels(
+        self, agent_id: str, orders: Sequence[KernelOrder], *, deadline: float = 30.0
+    ) -> Sequence[CreateAnswer]:
+        """The state of each container, at the deadline at the latest."""
+        contact = await self._look_up(agent_id)
+        call = CreateKernelsCall(
+            incarnation=contact.incarnation, deadline_seconds=deadline, orders=tuple(orders)
+        )
+        return (await self._post(contact, CREATE_KERNELS, call, CreateKernelsReply)).answers
+
+    async def end_kernels(
+        self, agent_id: str, orders: Sequence[EndOrder], *, deadline: float = 20.0
+    ) -> Sequence[EndAnswer]:
+        """The state of each container, at the deadline at the latest; none is removed."""
+        contact = await self._look_up(agent_id)
+        call = EndKernelsCall(
+            incarnation=contact.incarnation, deadline_seconds=deadline, orders=tuple(orders)
+        )
+        return (await self._post(contact, END_KERNELS, call, EndKernelsReply)).answers
+
+    async def remove_kernels(
+        self, agent_id: str, kernel_ids: Sequence[str], *, deadline: float = 20.0
+    ) -> Sequence[KernelRemovalAnswer]:
+        """Which containers are gone."""
+        contact = await self._look_up(agent_id)
+        call = RemoveKernelsCall(
+            incarnation=contact.incarnation,
+            deadline_seconds=deadline,
+            kernel_ids=tuple(kernel_ids),
+        )
+        return (await self._post(contact, REMOVE_KERNELS, call, RemoveKernelsReply)).answers
+
+    @asynccontextmanager
+    async def kernel_log(
+        self, agent_id: str, kernel_id: str, *, follow: bool, tail_bytes: int
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The output of a container in pieces. Raises `UnknownId` when there is none, and
+        `AgentUnreachable`, from the iterator as well. Leaving closes the connection."""
+        contact = await self._look_up(agent_id)
+        call = KernelLogCall(
+            incarnation=contact.incarnation,
+            deadline_seconds=_LOG_STARTS_WITHIN,
+            kernel_id=kernel_id,
+            follow=follow,
+            tail_bytes=tail_bytes,
+        )
+        async with AsyncExitStack() as opened:
+            with _translated(contact):
+                async with asyncio.timeout(_LOG_STARTS_WITHIN):
+                    response = await opened.enter_async_context(
+                        self._request(contact, KERNEL_LOG, call)
+                    )
+                    await _check(contact, response, kernel_id)
+            yield _pieces(contact, response)
+
     async def close(self) -> None:
         """Close every connection."""
         if self._session is not None:
@@ -101,43 +182,78 @@ class AgentCalls:
     async def _post(
         self, contact: AgentContact, path: str, call: Call, reply: type[Reply]
     ) -> Reply:
+        with _translated(contact):
+            async with (
+                asyncio.timeout(call.deadline_seconds + _GRACE),
+                self._request(contact, path, call) as response,
+            ):
+                body = await _bounded(response)
+                if response.status != HTTPStatus.OK:
+                    raise _refused(contact, response.status, body)
+                return _read(contact, reply, body)
+
+    def _request(
+        self, contact: AgentContact, path: str, call: Call
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """The request of a call; the caller limits its time."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=15)
             )
-        try:
-            async with self._session.post(
-                contact.address + path,
-                data=call.model_dump_json(by_alias=True).encode(),
-                headers={
-                    "Authorization": f"Bearer {self._vault.decrypt(contact.call_token_encrypted)}",
-                    "Content-Type": "application/json",
-                },
-                timeout=aiohttp.ClientTimeout(
-                    total=call.deadline_seconds + _GRACE, sock_connect=_GRACE
-                ),
-                allow_redirects=False,
-            ) as response:
-                body = await _bounded(response)
-                if response.status != 200:  # noqa: PLR2004
-                    raise AgentUnreachable(
-                        f"agent {contact.id} answered {response.status}: {body[:300]!r}"
-                    )
-                return reply.model_validate_json(body)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise AgentUnreachable(
-                f"agent {contact.id} at {contact.address} does not answer: "
-                f"{str(error) or type(error).__name__}"
-            ) from error
-        except VaultError as error:
-            raise AgentUnreachable(
-                f"agent {contact.id} cannot be called until its process registers anew: "
-                f"{error.message}"
-            ) from error
-        except ValidationError as error:
-            raise AgentUnreachable(
-                f"agent {contact.id} answered what is no {reply.__name__}: {error}"
-            ) from error
+        return self._session.post(
+            contact.address + path,
+            data=call.model_dump_json(by_alias=True).encode(),
+            headers={
+                "Authorization": f"Bearer {self._vault.decrypt(contact.call_token_encrypted)}",
+                "Content-Type": "application/json",
+            },
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_GRACE),
+            allow_redirects=False,
+        )
+
+
+@contextmanager
+def _translated(contact: AgentContact) -> Iterator[None]:
+    """What goes wrong on the way, as `AgentUnreachable`."""
+    try:
+        yield
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise AgentUnreachable(
+            f"agent {contact.id} at {contact.address} does not answer: "
+            f"{str(error) or type(error).__name__}"
+        ) from error
+    except VaultError as error:
+        raise AgentUnreachable(
+            f"agent {contact.id} cannot be called until its process registers anew: {error.message}"
+        ) from error
+
+
+def _refused(contact: AgentContact, status: int, body: bytes) -> AgentUnreachable:
+    return AgentUnreachable(f"agent {contact.id} answered {status}: {body[:300]!r}")
+
+
+def _read(contact: AgentContact, reply: type[Reply], body: bytes) -> Reply:
+    try:
+        return reply.model_validate_json(body)
+    except ValidationError as error:
+        raise AgentUnreachable(
+            f"agent {contact.id} answered what is no {reply.__name__}: {error}"
+        ) from error
+
+
+async def _check(contact: AgentContact, response: aiohttp.ClientResponse, kernel_id: str) -> None:
+    if response.status == HTTPStatus.NOT_FOUND:
+        raise UnknownId(f"there is no container of kernel {kernel_id} on its agent", id=kernel_id)
+    if response.status != HTTPStatus.OK:
+        raise _refused(contact, response.status, await _bounded(response))
+
+
+async def _pieces(
+    contact: AgentContact, response: aiohttp.ClientResponse
+) -> AsyncGenerator[bytes, None]:
+    with _translated(contact):
+        async for piece in response.content.iter_any():
+            yield piece
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

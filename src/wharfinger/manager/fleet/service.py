@@ -24,7 +24,7 @@ from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.access.tokens import join_token_valid
 from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.catalogue.vault import Vault
-from wharfinger.manager.fleet import agents, inventory
+from wharfinger.manager.fleet import agents, cluster, inventory
 from wharfinger.manager.fleet.calls import AgentCalls
 from wharfinger.manager.fleet.views import (
     AgentContact,
@@ -66,6 +66,11 @@ class _Noted:
     acknowledgement: Acknowledgement
 
 
+ReportReader = Callable[[Connection, str, Report], bool]
+"""Takes in its part of an agent's report, in the report's transaction; whether that changed
+anything. It is given the agent's id."""
+
+
 class Fleet:
     """Agents as rows, their registration and reports, and the loop that notices silence."""
 
@@ -77,6 +82,7 @@ class Fleet:
         *,
         manager_id: str,
         lost_after: float = LOST_AFTER,
+        readers: Sequence[ReportReader] = (),
         steady_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage = storage
@@ -84,6 +90,7 @@ class Fleet:
         self._vault = vault
         self._by = f"manager {manager_id}"
         self._lost_after = lost_after
+        self._readers = tuple(readers)
         self._steady = steady_clock
         self._listening_since: float | None = None
         self._looked_at = 0.0
@@ -119,7 +126,7 @@ class Fleet:
     async def transitions(self, agent_id: str) -> list[TransitionView]:
         """Its states so far, oldest first."""
         rows = await self._storage.read(history, AGENT_TRANSITIONS.name, agent_id)
-        return [TransitionView(*row) for row in rows]
+        return [TransitionView(*row[:5]) for row in rows]
 
     async def cordon(self, agent_id: str, *, by: str) -> AgentView:
         """Close it to new sessions."""
@@ -140,18 +147,24 @@ class Fleet:
     async def register(self, said: Registration, bearer: str) -> Registered:
         """An agent's process says who it is: with a join token, or with its own credential."""
         credential = secrets.token_urlsafe(32)
-        joined = await self._storage.write(
+        joined, cluster_id = await self._storage.write(
             _register, said, bearer, credential, self._vault.encrypt(said.call_token)
         )
         log.info("agent registered", agent=said.agent_id, joined=joined, address=said.address)
         return Registered(
-            credential=credential if joined else None, report_seconds=self._report_seconds
+            credential=credential if joined else None,
+            cluster_id=cluster_id,
+            report_seconds=self._report_seconds,
         )
 
     async def report(self, said: Report, bearer: str) -> Acknowledgement:
         """Take in what an agent says; acknowledged once committed."""
         noted = await self._storage.write(
-            _note_report, said, bearer, report_seconds=self._report_seconds
+            _note_report,
+            said,
+            bearer,
+            readers=self._readers,
+            report_seconds=self._report_seconds,
         )
         if said.progress:
             progress = [entry.to_wire() for entry in said.progress]
@@ -213,8 +226,12 @@ class Fleet:
 
 def _register(
     conn: Connection, said: Registration, bearer: str, credential: str, call_token_encrypted: str
-) -> bool:
-    """Whether it joined (and gets the credential); raises `Unauthenticated` for a wrong bearer."""
+) -> tuple[bool, str]:
+    """Whether it joined (and gets the credential), and the cluster's id.
+
+    Raises `Unauthenticated` for a wrong bearer.
+    """
+    cluster_id = cluster.identify(conn)
     if join_token_valid(conn, bearer):
         agents.join(
             conn,
@@ -222,18 +239,25 @@ def _register(
             credential_sha256=_sha256(credential),
             call_token_encrypted=call_token_encrypted,
         )
-        return True
+        return True, cluster_id
     if agents.come_back(
         conn,
         said,
         credential_sha256=_sha256(bearer),
         call_token_encrypted=call_token_encrypted,
     ):
-        return False
+        return False, cluster_id
     raise Unauthenticated("this is neither a join token nor an agent's credential")
 
 
-def _note_report(conn: Connection, said: Report, bearer: str, *, report_seconds: float) -> _Noted:
+def _note_report(
+    conn: Connection,
+    said: Report,
+    bearer: str,
+    *,
+    readers: Sequence[ReportReader],
+    report_seconds: float,
+) -> _Noted:
     table = tables.agents
     row = conn.execute(
         select(table).where(table.c.credential_sha256 == _sha256(bearer)).with_for_update()
@@ -256,16 +280,20 @@ def _note_report(conn: Connection, said: Report, bearer: str, *, report_seconds:
             reports_begun=max(said.begun, row.reports_begun),
             inventory_version=version,
             engine=_engine_facts(row.engine, said.engine),
+            slots=row.slots if said.capacity is None else agents.slots_of(said.capacity),
         )
     )
-    reconciled = version != "" or (said.engine is not None and said.engine.problem != "")
+    changed |= attempts.note_missing(conn, row.id, said.incarnation, said.begun, said.in_hand)
+    for read in readers:
+        changed |= read(conn, row.id, said)
+    told = version != "" and said.containers is not None
+    reconciled = told or (said.engine is not None and said.engine.problem != "")
     if row.status != AgentStatus.UP and reconciled:
-        reason = "its report is reconciled" if version else "it reports, its engine does not answer"
+        reason = "its report is reconciled" if told else "it reports, its engine does not answer"
         sources = (AgentStatus.JOINING, AgentStatus.LOST)
         changed |= move(
             conn, table, AGENT_TRANSITIONS, row.id, sources, AgentStatus.UP, reason=reason, by=by
         )
-    changed |= attempts.note_missing(conn, row.id, said.incarnation, said.begun, said.in_hand)
     return _Noted(
         agent_id=row.id,
         changed=changed,

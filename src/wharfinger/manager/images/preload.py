@@ -29,7 +29,6 @@ from wharfinger.manager.images.pause import Pause
 from wharfinger.manager.images.rounds import Rounds
 from wharfinger.manager.images.standing import (
     advance,
-    apply_answers,
     note_sending,
     skip_present,
 )
@@ -149,7 +148,7 @@ class _Run:
             async with self._pause.after_trouble(agent_id):
                 incarnation, answers = await self._our.calls.check_and_pull(agent_id, orders)
                 await self._our.storage.write(
-                    apply_answers, agent_id, answers, incarnation, by=self._our.by
+                    attempts.apply_answers, agent_id, answers, incarnation, by=self._our.by
                 )
         self._rounds.ring()
 
@@ -194,7 +193,9 @@ class _Run:
             await self._note_sending(unaccepted)
         async with self._pause.after_trouble(agent_id):
             answers = await self._our.calls.cancel(agent_id, [attempt.id for _, attempt in pairs])
-            await self._our.storage.write(apply_answers, agent_id, answers, None, by=self._our.by)
+            await self._our.storage.write(
+                attempts.apply_answers, agent_id, answers, None, by=self._our.by
+            )
         self._rounds.ring()
 
 

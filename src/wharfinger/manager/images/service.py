@@ -12,6 +12,7 @@ from wharfinger.domain.references import Reference
 from wharfinger.domain.selectors import select as select_agents
 from wharfinger.domain.states import AgentStatus
 from wharfinger.manager.background.service import BackgroundTasks
+from wharfinger.manager.catalogue import resolved as resolved_images
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.fleet import agents
 from wharfinger.manager.fleet.views import AgentView
@@ -20,10 +21,7 @@ from wharfinger.manager.images.items import NewItem
 from wharfinger.manager.images.listing import PRELOAD, UNLOAD, ImageView, list_images
 from wharfinger.manager.images.preload import Preload
 from wharfinger.manager.images.unload import Unload
-from wharfinger.manager.storage import tables
-from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
-from wharfinger.manager.storage.put import put
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.images import ResolvedImage
 
@@ -153,7 +151,7 @@ def _insert_preload(
     )
     rows.add(conn, task_id, new, by=f"user {owner_id}")
     for image in resolved:
-        _catalogue(conn, image)
+        resolved_images.mean(conn, image)
     return task_id
 
 
@@ -213,11 +211,3 @@ def _lost(agent: AgentView) -> Failure:
         FailureClass.AGENT_LOST,
         f"agent {agent.id} is LOST: look at its process and its network, then ask again",
     )
-
-
-def _catalogue(conn: Connection, image: ResolvedImage) -> None:
-    """The reference means this root digest from now on."""
-    table = tables.images
-    size = max((variant.size for variant in image.platforms), default=0)
-    values = {"root_digest": image.root_digest, "size": size, "updated_at": now(conn)}
-    put(conn, table, {"reference": str(image.reference)}, values)

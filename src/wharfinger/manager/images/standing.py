@@ -19,7 +19,7 @@ from wharfinger.manager.fleet.views import AgentView
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.pulls import attempts
-from wharfinger.manager.pulls.attempts import Attempt
+from wharfinger.manager.pulls.attempts import Attempt, PullPlace
 from wharfinger.manager.pulls.limits import Limits, Room
 from wharfinger.manager.storage import tables
 
@@ -122,7 +122,8 @@ def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, 
     An agent that has none is not even looked at: in a large fleet that is nearly every one.
     """
     references = {item.id: Reference.parse(item.reference) for item in due}
-    due = [item for item in due if room.has(agent_id, references[item.id].registry)]
+    places = {item.id: _place(item, references[item.id]) for item in due}
+    due = [item for item in due if room.has(places[item.id])]
     if not due:
         return
     agent = _lock_agent(conn, agent_id)
@@ -136,7 +137,7 @@ def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, 
                 f"agent {agent_id} is {agent.status}: look at its process and its network",
             )
             rows.fail_or_retry(conn, item, away, tries=item.attempts + 1, by=by)
-        elif room.take(agent_id, references[item.id].registry):
+        elif room.take(places[item.id]):
             rows.run(conn, item.id, phase=Phase.WAITING, by=by)
             attempts.create(
                 conn,
@@ -187,20 +188,9 @@ def note_sending(
     return attempts.note_sending(conn, attempt_ids, by=by)
 
 
-def apply_answers(
-    conn: Connection,
-    agent_id: str,
-    answers: Sequence[PullAnswer],
-    incarnation: str | None,
-    *,
-    by: str,
-) -> None:
-    """Apply what an agent answered of its attempts; `incarnation` accepted them, if they were
-    ordered. What it says is news whoever runs the task by now."""
-    own = attempts.of_agent(conn, agent_id, {answer.attempt_id for answer in answers})
-    for answer in answers:
-        if answer.attempt_id in own:
-            attempts.apply_answer(conn, answer, incarnation, by=by)
+def _place(item: ItemRow, reference: Reference) -> PullPlace:
+    pinned = reference.pinned(item.root_digest or "")
+    return PullPlace(item.agent_id, reference.registry, pinned)
 
 
 def _note_present(conn: Connection, item: ItemRow, image_id: str, size: int) -> None:

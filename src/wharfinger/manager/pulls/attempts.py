@@ -4,12 +4,11 @@ An attempt is committed before it is sent, and ends exactly once: whoever comes 
 it changes nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.contracts.wire import ImageEvidence
@@ -28,13 +27,25 @@ MOST_SENDS = 5
 """How often one attempt is sent before its agent counts as not answering."""
 
 
+class PullPlace(NamedTuple):
+    """What the limits count: one pull of one agent, however many attempts share it.
+
+    `pinned` is `host/name@digest`.
+    """
+
+    agent_id: str
+    registry: str
+    pinned: str
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt. `accepted`: the agent's present incarnation has it in hand; `started`: the
-    engine was asked."""
+    """One attempt, for an item or for a kernel. `accepted`: the agent's present incarnation has it
+    in hand; `started`: the engine was asked; one that is `look_only` never pulls."""
 
     id: str
     item_id: str | None
+    kernel_id: str | None
     agent_id: str
     reference: str
     root_digest: str
@@ -42,6 +53,7 @@ class Attempt:
     accepted: bool
     started: bool
     sends: int
+    look_only: bool
     evidence: ImageEvidence | None
     failure: Failure | None
 
@@ -49,22 +61,27 @@ class Attempt:
 def create(
     conn: Connection,
     *,
-    item_id: str,
+    item_id: str | None = None,
+    kernel_id: str | None = None,
     agent_id: str,
     reference: Reference,
     root_digest: str,
+    look_only: bool = False,
     by: str,
 ) -> str:
-    """A new attempt, `sent` though not yet sent; its id."""
+    """A new attempt for an item or a kernel, `sent` though not yet sent; its id."""
     attempt_id = new_id()
     conn.execute(
         insert(attempts).values(
             id=attempt_id,
             item_id=item_id,
+            kernel_id=kernel_id,
             agent_id=agent_id,
             registry=reference.registry,
             reference=str(reference),
             root_digest=root_digest,
+            pinned=reference.pinned(root_digest),
+            look_only=look_only,
             status=AttemptStatus.SENT,
             sends=0,
             created_at=now(conn),
@@ -74,13 +91,20 @@ def create(
     return attempt_id
 
 
-def count_open(conn: Connection) -> Counter[tuple[str, str]]:
-    """How many attempts are in flight, by (agent id, registry)."""
-    place = (attempts.c.agent_id, attempts.c.registry)
+def in_flight(conn: Connection) -> set[PullPlace]:
+    """The places taken by open attempts."""
     rows = conn.execute(
-        select(*place, func.count()).where(attempts.c.status.in_(OPEN)).group_by(*place)
+        select(attempts.c.agent_id, attempts.c.registry, attempts.c.pinned)
+        .where(attempts.c.status.in_(OPEN), attempts.c.look_only.is_(False))
+        .distinct()
     )
-    return Counter({(agent_id, registry): count for agent_id, registry, count in rows})
+    return {PullPlace(*row) for row in rows}
+
+
+def of_ids(conn: Connection, attempt_ids: Iterable[str]) -> dict[str, Attempt]:
+    """These attempts, by id."""
+    rows = conn.execute(select(attempts).where(attempts.c.id.in_(attempt_ids)))
+    return {row.id: _attempt(row) for row in rows}
 
 
 def of_items(conn: Connection, item_ids: Sequence[str]) -> dict[str, Attempt]:
@@ -206,7 +230,7 @@ def finish(conn: Connection, attempt_id: str, evidence: ImageEvidence, *, by: st
         tags=evidence.tags,
         digests=evidence.digests,
         image=Platform.parse(evidence.os, evidence.architecture, evidence.variant),
-        tag_matters=True,
+        tag_matters=row.kernel_id is None,
     )
     if lacking is not None:
         return fail(conn, attempt_id, lacking, by=by)
@@ -245,9 +269,28 @@ def apply_answer(conn: Connection, answer: PullAnswer, incarnation: str | None, 
             finish(conn, answer.attempt_id, answer.evidence, by=by)
         case PullOutcome.ABORTED:
             abort(conn, answer.attempt_id, by=by)
+        case PullOutcome.ABSENT:
+            fail(conn, answer.attempt_id, _GONE, by=by)
         case _:
             failure = answer.failure.failure() if answer.failure else _UNEXPLAINED
             fail(conn, answer.attempt_id, failure, by=by)
+
+
+def apply_answers(
+    conn: Connection,
+    agent_id: str,
+    answers: Iterable[PullAnswer],
+    incarnation: str | None,
+    *,
+    by: str,
+) -> None:
+    """Apply what an agent answered of its own attempts; `incarnation` accepted them, if they were
+    ordered."""
+    answers = tuple(answers)
+    own = of_agent(conn, agent_id, {answer.attempt_id for answer in answers})
+    for answer in answers:
+        if answer.attempt_id in own:
+            apply_answer(conn, answer, incarnation, by=by)
 
 
 def fail_open_of(conn: Connection, agent_id: str, failure: Failure, *, by: str) -> None:
@@ -264,6 +307,7 @@ def fail_open_of(conn: Connection, agent_id: str, failure: Failure, *, by: str) 
         fail(conn, attempt_id, failure, by=by)
 
 
+_GONE = Failure(FailureClass.ENGINE_ERROR, "the image is no longer on this host")
 _UNEXPLAINED = Failure(FailureClass.INTERNAL, "the agent answered without saying what it found")
 
 
@@ -299,6 +343,7 @@ def _attempt(row: Row[Any]) -> Attempt:
     return Attempt(
         id=row.id,
         item_id=row.item_id,
+        kernel_id=row.kernel_id,
         agent_id=row.agent_id,
         reference=row.reference,
         root_digest=row.root_digest,
@@ -306,6 +351,7 @@ def _attempt(row: Row[Any]) -> Attempt:
         accepted=row.accepted_begun is not None,
         started=row.started_at is not None,
         sends=row.sends,
+        look_only=row.look_only,
         evidence=ImageEvidence.model_validate(row.evidence) if row.evidence else None,
         failure=failure,
     )

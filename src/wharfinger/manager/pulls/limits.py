@@ -1,16 +1,17 @@
 """How many pulls may be in flight: per agent, per registry and in all."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from wharfinger.manager.pulls.attempts import count_open
+from wharfinger.manager.pulls.attempts import PullPlace, in_flight
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Open attempts at most."""
+    """Pulls at most. Attempts of one agent at one image share a pull."""
 
     per_agent: int = 3
     per_registry: int = 64
@@ -18,33 +19,32 @@ class Limits:
 
     def room(self, conn: Connection) -> "Room":
         """What is left now, in the transaction that makes the attempts."""
-        return Room(self, count_open(conn))
+        return Room(self, in_flight(conn))
 
 
 class Room:
-    """What the limits leave, and less with every attempt that takes its place."""
+    """What the limits leave, and less with every pull that takes its place."""
 
-    def __init__(self, limits: Limits, in_flight: Counter[tuple[str, str]]) -> None:
-        """`in_flight` counts open attempts by (agent id, registry)."""
+    def __init__(self, limits: Limits, taken: Collection[PullPlace]) -> None:
         self._limits = limits
-        self._of_agent: Counter[str] = Counter()
-        self._of_registry: Counter[str] = Counter()
-        for (agent_id, registry), count in in_flight.items():
-            self._of_agent[agent_id] += count
-            self._of_registry[registry] += count
+        self._taken = set(taken)
+        self._of_agent = Counter(place.agent_id for place in self._taken)
+        self._of_registry = Counter(place.registry for place in self._taken)
 
-    def has(self, agent_id: str, registry: str) -> bool:
-        """Whether one more attempt may be made."""
-        return (
-            self._of_agent[agent_id] < self._limits.per_agent
-            and self._of_registry[registry] < self._limits.per_registry
-            and self._of_agent.total() < self._limits.total
+    def has(self, place: PullPlace) -> bool:
+        """Whether an attempt may be made there: the pull runs already, or one more may."""
+        return place in self._taken or (
+            self._of_agent[place.agent_id] < self._limits.per_agent
+            and self._of_registry[place.registry] < self._limits.per_registry
+            and len(self._taken) < self._limits.total
         )
 
-    def take(self, agent_id: str, registry: str) -> bool:
-        """Take the place of one more attempt; False when there is none."""
-        if not self.has(agent_id, registry):
+    def take(self, place: PullPlace) -> bool:
+        """Take the place; False when there is none."""
+        if not self.has(place):
             return False
-        self._of_agent[agent_id] += 1
-        self._of_registry[registry] += 1
+        if place not in self._taken:
+            self._taken.add(place)
+            self._of_agent[place.agent_id] += 1
+            self._of_registry[place.registry] += 1
         return True

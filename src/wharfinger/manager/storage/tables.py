@@ -15,13 +15,20 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
     UniqueConstraint,
 )
 
-from wharfinger.domain.states import AgentStatus, AttemptStatus, ItemStatus, TaskStatus
+from wharfinger.domain.states import (
+    AgentStatus,
+    AttemptStatus,
+    ItemStatus,
+    KernelStatus,
+    TaskStatus,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -42,6 +49,12 @@ def _one_of(column: str, states: type[StrEnum]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({words})", name=column)
 
 
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("id", Text, primary_key=True),  # one row: marks the containers of this cluster
+)
+
 users = Table(
     "users",
     metadata,
@@ -49,6 +62,12 @@ users = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),
     Column("created_at", Double, nullable=False),
+    # at most; none is no limit
+    Column("max_sessions", Integer),
+    Column("max_cpu", BigInteger),  # thousandths of a processor
+    Column("max_mem", BigInteger),
+    Column("max_gpu", BigInteger),
+    Column("scaling_groups", _MAYBE_JSON),  # a list of names; none is all
     CheckConstraint("role IN ('superadmin', 'user')", name="role"),
 )
 
@@ -93,7 +112,7 @@ agents = Table(
     Column("variant", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("engine", JSON, nullable=False),  # {kind, version, store, problem}
-    Column("slots", JSON, nullable=False),
+    Column("slots", JSON, nullable=False),  # {cpu, mem, gpu}: what sessions may use
     Column("address", Text, nullable=False),
     Column("incarnation", Text, nullable=False),
     Column("call_token_encrypted", Text, nullable=False),
@@ -174,11 +193,15 @@ attempts = Table(
     "attempts",
     metadata,
     Column("id", Text, primary_key=True),
+    # whom it serves: one of these two
     Column("item_id", ForeignKey("items.id", ondelete="CASCADE"), index=True),
+    Column("kernel_id", ForeignKey("kernels.id", ondelete="CASCADE"), index=True),
     Column("agent_id", Text, nullable=False),
     Column("registry", Text, nullable=False),
     Column("reference", Text, nullable=False),
     Column("root_digest", Text, nullable=False),
+    Column("pinned", Text, nullable=False),  # host/name@digest: what one pull of an agent fetches
+    Column("look_only", Boolean, nullable=False),  # never pulls, so it takes no place
     Column("status", Text, nullable=False),
     Column("incarnation", Text),  # the agent's, when it accepted
     Column("accepted_begun", Integer),  # reports the agent had begun when it accepted
@@ -193,11 +216,108 @@ attempts = Table(
     Index("ix_attempts_status_agent_id", "status", "agent_id"),
 )
 
+resolved_images = Table(
+    "resolved_images",
+    metadata,
+    Column("root_digest", Text, primary_key=True),
+    Column("document", JSON, nullable=False),  # `registry.images.ResolvedImage`
+    Column("resolved_at", Double, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("owner_id", Text, nullable=False),
+    Column("scaling_group", Text),  # none: any that its owner may use
+    Column("created_at", Double, nullable=False),  # its age in the queue, whatever happens
+    Column("blocked_since", Double),  # first in its owner's line, and without room since
+    Column("ended_at", Double, index=True),
+    Index("ix_sessions_owner_id_ended_at", "owner_id", "ended_at"),
+)
+
+kernels = Table(
+    "kernels",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("session_id", ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("position", Integer, nullable=False),  # in its session; the main one is 0
+    Column("owner_id", Text, nullable=False),
+    Column("reference", Text, nullable=False),
+    Column("registry", Text, nullable=False),
+    Column("root_digest", Text),  # none until the reference is resolved
+    Column("cpu", BigInteger, nullable=False),  # thousandths of a processor
+    Column("mem", BigInteger, nullable=False),
+    Column("gpu", BigInteger, nullable=False),
+    Column("command", JSON, nullable=False),
+    Column("environment", JSON, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("status_info", Text, nullable=False),  # `domain.sessions.Reason`, or empty
+    Column("status_data", _MAYBE_JSON),
+    Column("agent_id", Text),
+    Column("attempt_id", Text),  # the current one
+    Column("image_id", Text),  # verified on its agent
+    Column("container_id", Text),
+    Column("attempts", Integer, nullable=False),  # to bring its image, in all
+    Column("tries", Integer, nullable=False),  # failed in a row on `tried_on`
+    Column("tried_on", Text),
+    Column("agents_failed", Integer, nullable=False),
+    Column("failing_since", Double),
+    Column("next_try_at", Double),
+    Column("calls", Integer, nullable=False),  # of its agent, in this state
+    Column("accepted_begun", Integer),  # reports its agent had begun when its container was made
+    Column("ends_as", Text),  # what a TERMINATING one ends as
+    Column("exit_code", Integer),
+    Column("failure", _MAYBE_JSON),
+    Column("changed_at", Double, nullable=False),  # in this state since
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    UniqueConstraint("session_id", "position"),
+    _one_of("status", KernelStatus),
+    CheckConstraint(
+        "(ended_at IS NULL) = (status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))", name="one_end"
+    ),
+    Index("ix_kernels_status_agent_id", "status", "agent_id"),
+    Index("ix_kernels_agent_id_status", "agent_id", "status"),
+    Index("ix_kernels_owner_id_status", "owner_id", "status"),
+)
+
+kernel_logs = Table(
+    "kernel_logs",
+    metadata,
+    Column("kernel_id", ForeignKey("kernels.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("truncated", Boolean, nullable=False),
+)
+
+avoided_images = Table(
+    "avoided_images",
+    metadata,
+    Column("agent_id", ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("root_digest", Text, primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("failure", JSON, nullable=False),  # {class, message, detail}
+)
+
+leftovers = Table(
+    "leftovers",
+    metadata,
+    # containers of ours that no current kernel claims, to be removed
+    Column("agent_id", ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("kernel_id", Text, primary_key=True),
+    Column("container_id", Text, nullable=False),
+    Column("problem", Text, nullable=False),  # the engine's text when it could not be removed
+    Column("tries", Integer, nullable=False),
+    Column("next_try_at", Double, nullable=False),
+    Column("found_at", Double, nullable=False),
+)
+
 transitions = Table(
     "transitions",
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("entity", Text, nullable=False),  # task, item, attempt, agent
+    Column("entity", Text, nullable=False),  # the name of its machine
     Column("entity_id", Text, nullable=False),
     Column("from", Text),  # none for the first
     Column("to", Text, nullable=False),

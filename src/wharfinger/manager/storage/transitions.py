@@ -3,10 +3,10 @@
 The only way a status column changes after its row was inserted.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, insert, select, update
 
 from wharfinger.domain.states import S, TransitionTable
 from wharfinger.manager.storage.clock import now
@@ -14,13 +14,15 @@ from wharfinger.manager.storage.tables import transitions
 
 
 class Transition(NamedTuple):
-    """One row of the log. `source` is none for a thing's first state."""
+    """One row of the log. `source` is none for a thing's first state; `number` grows from row to
+    row of one thing."""
 
     source: str | None
     target: str
     at: float
     reason: str
     by: str
+    number: int = 0
 
 
 def begin(
@@ -78,20 +80,69 @@ def move(
     return True
 
 
+def move_all(
+    conn: Connection,
+    table: Table,
+    machine: TransitionTable[S],
+    values: Mapping[str, Mapping[str, Any]],
+    source: S,
+    target: S,
+    *,
+    reason: str,
+    by: str,
+) -> set[str]:
+    """`move` for many rows at once, each with its own values (the same names for all), in few
+    statements; the ids of those that were in `source` and moved."""
+    machine.check(source, target)
+    found = set(
+        conn.execute(
+            select(table.c.id)
+            .where(table.c.id.in_(values), table.c.status == source)
+            .order_by(table.c.id)
+            .with_for_update()
+        ).scalars()
+    )
+    if found:
+        names = next(iter(values.values())).keys()
+        conn.execute(
+            update(table)
+            .where(table.c.id == bindparam("row_id"))
+            .values(status=target.value, **{name: bindparam(f"to_{name}") for name in names}),
+            [
+                {"row_id": row_id, **{f"to_{name}": values[row_id][name] for name in names}}
+                for row_id in sorted(found)
+            ],
+        )
+        _log(conn, machine, sorted(found), source, target, reason, by)
+    return found
+
+
 def history(conn: Connection, entity: str, entity_id: str) -> list[Transition]:
     """The log of one thing, oldest first. `entity` is the name of its machine."""
+    return histories(conn, entity, (entity_id,)).get(entity_id, [])
+
+
+def histories(
+    conn: Connection, entity: str, entity_ids: Collection[str]
+) -> dict[str, list[Transition]]:
+    """The logs of many things of one machine, by id, each oldest first."""
     rows = conn.execute(
         select(
+            transitions.c.entity_id,
             transitions.c["from"],
             transitions.c["to"],
             transitions.c.at,
             transitions.c.reason,
             transitions.c.by,
+            transitions.c.id,
         )
-        .where(transitions.c.entity == entity, transitions.c.entity_id == entity_id)
+        .where(transitions.c.entity == entity, transitions.c.entity_id.in_(entity_ids))
         .order_by(transitions.c.id)
     )
-    return [Transition(*row) for row in rows]
+    logs: dict[str, list[Transition]] = {}
+    for entity_id, *row in rows:
+        logs.setdefault(entity_id, []).append(Transition(*row))
+    return logs
 
 
 def _log(

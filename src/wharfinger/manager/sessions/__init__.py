@@ -1,0 +1,1 @@
+"""Sessions: asked for, brought to run the moment their images are there, ended, explained."""
