@@ -1,13 +1,39 @@
 """Settings of the programs: from the environment (`WHARFINGER_…`), overridden by options."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wharfinger.domain.errors import InvalidRequest
+from wharfinger.domain.slots import parse_cpu, parse_mem
 from wharfinger.manager.pulls.limits import Limits
+
+
+def _cpu(given: Any) -> Any:
+    return _parsed(parse_cpu, given)
+
+
+def _mem(given: Any) -> Any:
+    return _parsed(parse_mem, given)
+
+
+def _parsed(parse: Callable[[str], int], given: Any) -> Any:
+    if given is None:
+        return None
+    try:
+        return parse(str(given))
+    except InvalidRequest as error:
+        raise ValueError(error.message) from error
+
+
+Cpu = Annotated[int | None, BeforeValidator(_cpu)]
+Mem = Annotated[int | None, BeforeValidator(_mem)]
+Gpu = Annotated[int, Field(ge=0, le=1024)]
+Network = Annotated[str, Field(pattern="^(default|none|host)$")]
 
 
 def data_home() -> Path:
@@ -42,6 +68,18 @@ class ManagerSettings(BaseSettings):
     """Without a heartbeat for this long an agent is LOST."""
     task_retention_days: Annotated[float, Field(gt=0)] = 7.0
     """Finished background tasks are kept this long."""
+    session_lost_grace_seconds: Annotated[float, Field(ge=0)] = 600.0
+    """Sessions that run on a LOST agent are given up after this long."""
+    session_retention_days: Annotated[float, Field(gt=0)] = 7.0
+    """Ended sessions and their logs are kept this long."""
+    agent_cpu: Cpu = None
+    """Processors that sessions may use of each engine of `up` (`8`, `0.5`); all when not set."""
+    agent_mem: Mem = None
+    """Memory that sessions may use of each engine of `up` (`64g`); all when not set."""
+    agent_gpu: Gpu = 0
+    """Graphics processors that sessions may use of each engine of `up`."""
+    agent_network: Network = "default"
+    """The network of sessions' containers: `default` (the engine's), `none` or `host`."""
     log_format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
     """`console` for people, `json` for machines."""
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
@@ -83,6 +121,14 @@ class RemoteAgentSettings(BaseSettings):
     """The URL managers reach it at, when that is not where it listens."""
     state_dir: Path = Field(default_factory=lambda: data_home() / "agent")
     """The folder of its identity file."""
+    cpu: Cpu = None
+    """Processors that sessions may use here (`8`, `0.5`); all when not set."""
+    mem: Mem = None
+    """Memory that sessions may use here (`64g`); all when not set."""
+    gpu: Gpu = 0
+    """Graphics processors that sessions may use here."""
+    network: Network = "default"
+    """The network of sessions' containers: `default` (the engine's), `none` or `host`."""
     log_format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
     """`console` for people, `json` for machines."""
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"

@@ -55,8 +55,8 @@ Reply = TypeVar("Reply", bound=Wire)
 
 _GRACE = 5.0
 """Seconds beyond its deadline that a call may take: the way there and back."""
-_LARGEST_REPLY = 64 * 1024 * 1024
-"""Bytes: logs of a batch of containers."""
+_LARGEST_REPLY = 8 * 1024 * 1024
+"""Bytes: a few logs of ended containers, or thousands of other answers."""
 _LOG_STARTS_WITHIN = 10.0
 _CONNECTIONS = 256
 """At most: well below the 1,024 open files a process usually has."""

@@ -107,6 +107,8 @@ def insert_parts(conn: Connection, task_id: str) -> None:
             registry="r",
             reference="r",
             root_digest="d",
+            pinned="r@d",
+            look_only=False,
             status=AttemptStatus.SENT,
             sends=1,
             created_at=now(conn),

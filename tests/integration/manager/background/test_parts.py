@@ -42,7 +42,7 @@ def add_parts(conn: Connection, task_id: str) -> None:
 
 
 async def parts(storage: Storage, task_id: str) -> list[ItemRow]:
-    assert not await storage.read(attempts.count_open)
+    assert not await storage.read(attempts.in_flight)
     return await storage.read(rows.of_task, task_id)
 
 

@@ -12,6 +12,7 @@ from rig.tasks import UnreliableStorage, eventually
 from sqlalchemy import Connection
 
 from wharfinger.contracts.ingest import (
+    Capacity,
     EngineFacts,
     Inventory,
     InventoryImage,
@@ -53,6 +54,7 @@ class Process:
 
     async def report(self, version: str = "v1", *images: InventoryImage, **more: Any) -> None:
         listed = Inventory(version=version, images=images) if images or version == "v1" else None
+        more.setdefault("containers", ())
         await self.fleet.report(
             Report(
                 incarnation=self.incarnation,
@@ -195,6 +197,45 @@ async def test_a_credential_is_for_its_own_agent(fleet: Fleet, join_token: str) 
     process = await joined(fleet, join_token)
     with pytest.raises(Conflict, match="a-1"):
         await fleet.register(said("a-2"), process.credential)
+
+
+async def test_an_agent_is_not_up_before_it_has_told_its_containers(
+    fleet: Fleet, join_token: str
+) -> None:
+    process = await joined(fleet, join_token)
+    await process.report(containers=None)
+    assert await status(fleet) is AgentStatus.JOINING
+    await process.report(containers=())
+    assert await status(fleet) is AgentStatus.UP
+
+
+async def test_what_sessions_may_use_is_what_the_agent_last_said(
+    fleet: Fleet, join_token: str
+) -> None:
+    process = await joined(fleet, join_token)
+    assert (await fleet.agent("a-1")).slots == {"cpu": 0.0, "mem": 0, "gpu": 0}
+    await process.report(capacity=Capacity(cpu=2500, mem=1024, gpu=1))
+    await process.report()
+    assert (await fleet.agent("a-1")).slots == {"cpu": 2.5, "mem": 1024, "gpu": 1}
+
+
+async def test_all_agents_are_told_the_same_cluster(fleet: Fleet, join_token: str) -> None:
+    first = await fleet.register(said("a-1"), join_token)
+    second = await fleet.register(said("a-2"), join_token)
+    assert first.cluster_id == second.cluster_id != ""
+
+
+async def test_an_agent_with_running_sessions_is_not_retired_unless_it_is_lost(
+    fleet: Fleet, join_token: str, clock: Clock, storage: Storage
+) -> None:
+    process = await joined(fleet, join_token)
+    await process.report()
+    await storage.write(add_running_session, "a-1")
+    with pytest.raises(Conflict, match="sessions run on agent a-1") as refused:
+        await fleet.retire("a-1", by="user ada")
+    assert refused.value.detail["sessions"] == ["s-running"]
+    await silent(fleet, clock)
+    assert (await fleet.retire("a-1", by="user ada")).status is AgentStatus.RETIRED
 
 
 async def test_a_silent_agent_is_lost_and_back_when_it_reports(

@@ -116,7 +116,7 @@ async def test_a_cancel_ends_though_the_agent_answers_no_call_any_more(wharf: Wh
     task_id = await start(wharf)
 
     async def sent() -> bool:
-        return bool((await wharf.storage.read(attempts.count_open)).total())
+        return bool(await wharf.storage.read(attempts.in_flight))
 
     await eventually(sent)
     await wharf.tasks.cancel(task_id, by="ada")

@@ -156,10 +156,10 @@ class Preloading(RuleBasedStateMachine):
 
     @invariant()
     def pulls_in_flight_stay_within_the_limits(self) -> None:
-        in_flight = self.write(attempts.count_open)
-        assert in_flight.total() <= LIMITS.total
+        taken = self.write(attempts.in_flight)
+        assert len(taken) <= LIMITS.total
         for agent_id in AGENTS:
-            assert in_flight[agent_id, "h"] <= LIMITS.per_agent
+            assert sum(place.agent_id == agent_id for place in taken) <= LIMITS.per_agent
 
     @invariant()
     def an_item_is_done_only_with_evidence(self) -> None:

@@ -1,6 +1,7 @@
 """Attempts on real databases: places taken at once, and news from who has no say."""
 
 import asyncio
+from collections import Counter
 
 from rig.rows import insert_agent, insert_task
 from sqlalchemy import Connection, select
@@ -13,8 +14,8 @@ from wharfinger.domain.references import Reference
 from wharfinger.domain.states import AttemptStatus
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import NewItem
-from wharfinger.manager.images.standing import apply_answers
 from wharfinger.manager.pulls import attempts, events
+from wharfinger.manager.pulls.attempts import PullPlace
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.port import Storage
@@ -31,21 +32,26 @@ EVIDENCE = ImageEvidence(
 )
 
 
-def begin(conn: Connection, agent_id: str) -> str:
+def begin(conn: Connection, agent_id: str, digest: str = DIGEST) -> str:
     items = tables.items
     return attempts.create(
         conn,
         item_id=conn.scalars(select(items.c.id).where(items.c.agent_id == agent_id)).one(),
         agent_id=agent_id,
         reference=REFERENCE,
-        root_digest=DIGEST,
+        root_digest=digest,
         by="test",
     )
 
 
-def begin_if_room(conn: Connection, agent_id: str) -> None:
-    if LIMITS.room(conn).take(agent_id, REFERENCE.registry):
-        begin(conn, agent_id)
+def begin_if_room(conn: Connection, agent_id: str, digest: str = DIGEST) -> None:
+    if LIMITS.room(conn).take(PullPlace(agent_id, REFERENCE.registry, REFERENCE.pinned(digest))):
+        begin(conn, agent_id, digest)
+
+
+def count_open(conn: Connection) -> int:
+    open_attempts = tables.attempts.c.status.in_(attempts.OPEN)
+    return len(conn.execute(select(tables.attempts.c.id).where(open_attempts)).all())
 
 
 def a_preload_on_two_agents(conn: Connection) -> None:
@@ -70,11 +76,23 @@ def accepted(conn: Connection, attempt_id: str) -> bool:
 async def test_managers_that_admit_at_once_stay_within_the_limits(storage: Storage) -> None:
     await storage.write(a_preload_on_two_agents)
     await asyncio.gather(
-        *(storage.write(begin_if_room, agent_id) for agent_id in ("a-1", "b-1") * 4)
+        *(
+            storage.write(begin_if_room, agent_id, f"sha256:{number}")
+            for number in range(4)
+            for agent_id in ("a-1", "b-1")
+        )
     )
-    in_flight = await storage.read(attempts.count_open)
-    assert in_flight.total() == LIMITS.per_registry
-    assert max(in_flight.values()) == LIMITS.per_agent
+    taken = await storage.read(attempts.in_flight)
+    assert len(taken) == LIMITS.per_registry
+    assert max(Counter(place.agent_id for place in taken).values()) == LIMITS.per_agent
+
+
+async def test_attempts_that_share_a_pull_share_its_place(storage: Storage) -> None:
+    await storage.write(a_preload_on_two_agents)
+    for _ in range(LIMITS.per_agent + 2):
+        await storage.write(begin_if_room, "a-1")
+    assert len(await storage.read(attempts.in_flight)) == 1
+    assert await storage.read(count_open) == LIMITS.per_agent + 2
 
 
 async def test_events_about_another_agents_attempt_change_nothing(storage: Storage) -> None:
@@ -97,9 +115,9 @@ async def test_an_answer_about_another_agents_attempt_changes_nothing(storage: S
     await storage.write(a_preload_on_two_agents)
     attempt_id = await storage.write(begin, "a-1")
     answer = PullAnswer(attempt_id=attempt_id, outcome=PullOutcome.ABORTED)
-    await storage.write(apply_answers, "b-1", [answer], "i1", by="test")
+    await storage.write(attempts.apply_answers, "b-1", [answer], "i1", by="test")
     assert await storage.read(status_of, attempt_id) == AttemptStatus.SENT
-    await storage.write(apply_answers, "a-1", [answer], "i1", by="test")
+    await storage.write(attempts.apply_answers, "a-1", [answer], "i1", by="test")
     assert await storage.read(status_of, attempt_id) == AttemptStatus.ABORTED
 
 
