@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from wharfinger.domain.sessions import session_status
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.sessions.kernels import Kernel
+from wharfinger.manager.sessions.moments import moment
 from wharfinger.manager.storage.transitions import Transition
 
 
@@ -116,8 +116,8 @@ class SessionView:
             "status": self.status.value,
             "statusInfo": self.status_info,
             "statusData": self.status_data,
-            "createdAt": _moment(self.created_at),
-            "endedAt": None if self.ended_at is None else _moment(self.ended_at),
+            "createdAt": moment(self.created_at),
+            "endedAt": None if self.ended_at is None else moment(self.ended_at),
             "kernels": [kernel.to_json() for kernel in self.kernels],
         }
 
@@ -127,11 +127,7 @@ def transition_to_json(transition: Transition) -> dict[str, Any]:
     return {
         "from": transition.source,
         "to": transition.target,
-        "at": _moment(transition.at),
+        "at": moment(transition.at),
         "reason": transition.reason,
         "by": transition.by,
     }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
