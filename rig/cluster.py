@@ -82,7 +82,7 @@ def own_server(
 
 def _started(folder: Path, engines: Engines, registry: Registry, proxy: FaultProxy) -> Server:
     groups = zip(("left", "right"), engines, strict=True)
-    server = Server(folder, list(groups))
+    server = Server(folder, list(groups), {"WHARFINGER_AGENT_NETWORK": "none"})
     server.start()
     try:
         server.agents_up()

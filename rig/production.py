@@ -49,6 +49,7 @@ class Production:
             "WHARFINGER_AGENT_ENGINE": engine.url,
             "WHARFINGER_AGENT_JOIN_TOKEN": join_token,
             "WHARFINGER_AGENT_STATE_DIR": str(self._folder / agent_id),
+            "WHARFINGER_AGENT_NETWORK": "none",
         }
         self._start(agent_id, ["agent"], settings, ready=b"")
 
