@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx2
 
 from rig import processes
 from rig.engines import ContainerEngine
-from rig.server import Server
+from rig.server import Outcome
 from rig.sse import Event, Lines
 
 SLEEP: Final = ("--", "/bin/busybox", "sleep", "3600")
@@ -21,14 +21,29 @@ _WITHIN = 60.0
 Session = dict[str, Any]
 
 
-def create(server: Server, *arguments: str, token: str | None = None) -> Session:
+class Wharf(Protocol):
+    """A running Wharfinger with a command line: `rig.server.Server`, or a manager of several."""
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+
+    @property
+    def token(self) -> str:
+        """The superadmin's token."""
+
+    def cli(self, *arguments: str, timeout: float = ..., token: str | None = None) -> Outcome:
+        """Run one command to its end."""
+
+
+def create(server: Wharf, *arguments: str, token: str | None = None) -> Session:
     """`session create`, without waiting; the session."""
     done = server.cli("session", "create", "--json", *arguments, token=token)
     assert done.code == 0, done
     return dict(done.json)
 
 
-def show(server: Server, session_id: str) -> Session:
+def show(server: Wharf, session_id: str) -> Session:
     """`session show`."""
     done = server.cli("session", "show", session_id, "--json")
     assert done.code == 0, done
@@ -36,7 +51,7 @@ def show(server: Server, session_id: str) -> Session:
 
 
 def wait_for(
-    server: Server,
+    server: Wharf,
     session_id: str,
     reached: str | Callable[[Session], bool],
     within: float = _WITHIN,
@@ -73,14 +88,14 @@ def running(engine: ContainerEngine, session_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def nothing_left(server: Server, engines: Sequence[ContainerEngine]) -> bool:
+def nothing_left(server: Wharf, engines: Sequence[ContainerEngine]) -> bool:
     """Whether no container of ours is left anywhere, and no agent's slots are occupied."""
     agents = server.cli("agent", "ls", "--json").json
     occupied = any(any(agent["occupied"].values()) for agent in agents)
     return not occupied and not any(containers(engine) for engine in engines)
 
 
-def events(server: Server, session_id: str) -> Iterator[Event]:
+def events(server: Wharf, session_id: str) -> Iterator[Event]:
     """The events of `GET /sessions/{id}/events`, until the server closes the stream."""
     with httpx2.stream(
         "GET",
@@ -146,7 +161,7 @@ class Watcher:
 
 
 @contextmanager
-def watching(server: Server, session_id: str) -> Iterator[Watcher]:
+def watching(server: Wharf, session_id: str) -> Iterator[Watcher]:
     """The session's stream, read from now on in a thread that ends with the stream."""
     watcher = Watcher()
     thread = threading.Thread(
