@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from rig.queues import insert_session
 from rig.rows import insert_agent
 from rig.tasks import UnreliableStorage, eventually
 from sqlalchemy import Connection
@@ -20,7 +21,7 @@ from wharfinger.contracts.ingest import (
     Report,
 )
 from wharfinger.domain.errors import Conflict, StaleIncarnation, Unauthenticated, WharfingerError
-from wharfinger.domain.states import AgentStatus
+from wharfinger.domain.states import AgentStatus, KernelStatus
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.vault import Vault
@@ -230,7 +231,8 @@ async def test_an_agent_with_running_sessions_is_not_retired_unless_it_is_lost(
 ) -> None:
     process = await joined(fleet, join_token)
     await process.report()
-    await storage.write(add_running_session, "a-1")
+    here = {"status": KernelStatus.RUNNING, "agent_id": "a-1"}
+    await storage.write(insert_session, "s-running", here)
     with pytest.raises(Conflict, match="sessions run on agent a-1") as refused:
         await fleet.retire("a-1", by="user ada")
     assert refused.value.detail["sessions"] == ["s-running"]
