@@ -28,7 +28,7 @@ from wharfinger.manager.storage.tables import (
     transitions,
     users,
 )
-from wharfinger.manager.storage.transitions import move
+from wharfinger.manager.storage.transitions import histories, move, move_all
 
 PATIENCE = 10.0  # for a signal that must come
 
@@ -457,3 +457,57 @@ async def test_of_concurrent_movers_exactly_one_wins(storage: Storage) -> None:
     winner = moved.index(True)
     assert await storage.read(task_status, "t") == ends[winner % 3]
     assert await storage.read(history) == [("running", ends[winner % 3])]
+
+
+async def test_many_rows_move_at_once_each_with_its_own_values(storage: Storage) -> None:
+    for task_id in ("t1", "t2"):
+        await storage.write(add_task, task_id)
+    await storage.write(add_task, "t3", "running")
+
+    moved = await storage.write(
+        move_all,
+        tasks,
+        TASK_TRANSITIONS,
+        {name: {"runner": f"m-{name}"} for name in ("t1", "t2", "t3", "no such")},
+        TaskStatus.PENDING,
+        TaskStatus.RUNNING,
+        reason="taken",
+        by="m1",
+    )
+
+    assert moved == {"t1", "t2"}
+    rows = await storage.read(
+        lambda conn: conn.execute(select(tasks.c.id, tasks.c.runner, tasks.c.status)).all()
+    )
+    assert {row.id: row.runner for row in rows} == {"t1": "m-t1", "t2": "m-t2", "t3": None}
+    assert {row.status for row in rows} == {"running"}
+    logs = await storage.read(histories, "task", ["t1", "t2", "t3"])
+    assert {name: [(m.source, m.target) for m in log] for name, log in logs.items()} == {
+        "t1": [("pending", "running")],
+        "t2": [("pending", "running")],
+    }
+
+
+async def test_an_illegal_move_of_many_is_a_defect(storage: Storage) -> None:
+    with pytest.raises(IllegalTransition):
+        await storage.write(
+            move_all, tasks, TASK_TRANSITIONS, {}, TaskStatus.SUCCEEDED, TaskStatus.RUNNING,
+            reason="again", by="m1",
+        )  # fmt: skip
+
+
+async def test_of_many_that_move_the_same_rows_each_row_goes_with_one(storage: Storage) -> None:
+    names = [f"t{number}" for number in range(20)]
+    for task_id in names:
+        await storage.write(add_task, task_id)
+    moved = await asyncio.gather(
+        *(
+            storage.write(
+                move_all, tasks, TASK_TRANSITIONS, {n: {"runner": f"m{who}"} for n in names},
+                TaskStatus.PENDING, TaskStatus.RUNNING, reason="raced", by=f"m{who}",
+            )
+            for who in range(8)
+        )
+    )  # fmt: skip
+    assert sorted(name for each in moved for name in each) == sorted(names)
+    assert len(await storage.read(history)) == len(names)
