@@ -1,0 +1,185 @@
+"""What keeps a session or a kernel from its turn, each rule a function of its own.
+
+The user's rules answer with a `Hold`, or None when they let the session pass. The agent's rules
+tell whether an agent could take a kernel if nothing ran there.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from wharfinger.domain.platforms import Platform
+from wharfinger.domain.sessions import Reason
+from wharfinger.domain.slots import Slots
+from wharfinger.manager.scheduler.picture import (
+    Account,
+    Avoidance,
+    Host,
+    Picture,
+    Rest,
+    WaitingSession,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a session waits, as its kernels say it. `blocks`: younger sessions of its user wait for
+    it."""
+
+    info: Reason
+    data: Mapping[str, Any]
+    blocks: bool = True
+
+
+# the user's
+
+
+def in_line(ahead: str | None) -> Hold | None:
+    """An older session of the same user waits for what this one would take: the nearest one."""
+    return None if ahead is None else Hold(Reason.IN_LINE, {"sessionId": ahead})
+
+
+def sessions_exceeded(account: Account, session: WaitingSession) -> Hold | None:
+    """Its user has as many sessions as allowed. One that is partly bound counts already."""
+    limit = account.max_sessions
+    if limit is None or session.rest is not Rest.NONE or account.active < limit:
+        return None
+    return Hold(Reason.USER_SESSIONS_EXCEEDED, {"limit": limit, "active": account.active})
+
+
+def quota_exceeded(account: Account, asked: Slots) -> Hold | None:
+    """Its user would occupy more than allowed. What is too much by itself blocks nobody: it would
+    do so for ever."""
+    exceeds = account.quota.exceeded_by(account.occupied + asked)
+    if not exceeds:
+        return None
+    data = {
+        "exceeds": exceeds,
+        "quota": quota_to_json(account),
+        "occupied": account.occupied.to_json(),
+        "asked": asked.to_json(),
+    }
+    return Hold(Reason.USER_QUOTA_EXCEEDED, data, blocks=not account.quota.exceeded_by(asked))
+
+
+def quota_to_json(account: Account) -> dict[str, Any]:
+    """`{cpu, mem, gpu}`, only those that are limited."""
+    quota = account.quota
+    limits = {
+        "cpu": None if quota.cpu is None else quota.cpu / 1000,
+        "mem": quota.mem,
+        "gpu": quota.gpu,
+    }
+    return {name: most for name, most in limits.items() if most is not None}
+
+
+# the agent's
+
+
+class Cause(StrEnum):
+    """Why an agent could not take a kernel even if it were empty; the first that holds counts."""
+
+    SCALING_GROUP = "scalingGroup"
+    """It is in a group that the session did not name, or its owner may not use."""
+    NOT_UP = "notUp"
+    CORDONED = "cordoned"
+    ARCHITECTURE = "architecture"
+    """The image is for other platforms."""
+    TOO_SMALL = "tooSmall"
+    AVOIDED = "avoided"
+    """It failed to get the image not long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one kernel asks of an agent. `session_group` is the one its session named, `user_groups`
+    are those its owner may use; None is any."""
+
+    slots: Slots
+    root_digest: str
+    session_group: str | None = None
+    user_groups: frozenset[str] | None = None
+
+
+def may_use(group: str, session_group: str | None, user_groups: frozenset[str] | None) -> bool:
+    """Whether agents of this group are open to a session."""
+    is_named = session_group is None or group == session_group
+    return is_named and (user_groups is None or group in user_groups)
+
+
+def suits(host: Platform, images: Sequence[Platform] | None) -> bool:
+    """Whether an image that is for these platforms runs there. An image that is not known is not
+    ruled out: the agent will see."""
+    return images is None or host.choose(images) is not None
+
+
+def avoided(picture: Picture, root_digest: str) -> Mapping[str, Avoidance]:
+    """The agents that are not tried for an image at present."""
+    return picture.avoided.get(root_digest, {})
+
+
+def taken_out(picture: Picture, root_digest: str) -> AbstractSet[str]:
+    """The agents that take no kernels of this image for now, though they could."""
+    return avoided(picture, root_digest).keys()
+
+
+_RULES: Final[Mapping[Cause, Callable[[Picture, Host, Ask], bool]]] = {
+    Cause.SCALING_GROUP: lambda _, host, ask: may_use(
+        host.scaling_group, ask.session_group, ask.user_groups
+    ),
+    Cause.NOT_UP: lambda _, host, __: host.is_up,
+    Cause.CORDONED: lambda _, host, __: not host.cordoned,
+    Cause.ARCHITECTURE: lambda picture, host, ask: suits(
+        host.platform, picture.platforms.get(ask.root_digest)
+    ),
+    Cause.TOO_SMALL: lambda _, host, ask: ask.slots.fits(host.capacity),
+    Cause.AVOIDED: lambda picture, host, ask: host.id not in avoided(picture, ask.root_digest),
+}
+
+
+def cause_against(picture: Picture, host: Host, ask: Ask) -> Cause | None:
+    """What keeps an agent from ever taking a kernel; None when it could, if it were empty."""
+    return next((cause for cause, rule in _RULES.items() if not rule(picture, host, ask)), None)
+
+
+def count_causes(picture: Picture, ask: Ask) -> Counter[Cause | None]:
+    """How many agents cannot take a kernel, by cause; under None, how many can."""
+    return Counter(cause_against(picture, host, ask) for host in picture.hosts)
+
+
+def no_suitable_agent(picture: Picture, ask: Ask, causes: Mapping[Cause | None, int]) -> Hold:
+    """No agent could ever take a kernel. `data` counts agents by cause, and tells what failed on
+    those that are avoided."""
+    data: dict[str, Any] = {
+        "asked": ask.slots.to_json(),
+        "agents": {cause.value: causes[cause] for cause in Cause if causes.get(cause)},
+    }
+    if causes.get(Cause.AVOIDED):
+        data["avoided"] = [
+            {"agentId": agent_id, "until": _moment(each.until), "failure": each.failure}
+            for agent_id, each in sorted(avoided(picture, ask.root_digest).items())
+        ]
+    return Hold(Reason.NO_SUITABLE_AGENT, data, blocks=False)
+
+
+def not_together(session: WaitingSession) -> Hold:
+    """Agents could take any of its kernels, but never all at once."""
+    data = {"asked": session.asked.to_json(), "together": len(session.kernels)}
+    return Hold(Reason.NO_SUITABLE_AGENT, data, blocks=False)
+
+
+def no_free_slots(asked: Slots, candidates: int, held_for: str | None) -> Hold:
+    """None of the agents that could take a kernel has room, but one that may be held for an older
+    session."""
+    data: dict[str, Any] = {"asked": asked.to_json(), "candidates": candidates}
+    if held_for is not None:
+        data["heldFor"] = held_for
+    return Hold(Reason.NO_FREE_SLOTS, data)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
