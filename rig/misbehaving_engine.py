@@ -1,4 +1,5 @@
-"""An engine in memory that misbehaves in ways a real one cannot be made to at will."""
+"""An engine in memory that misbehaves in ways a real one cannot be made to at will. It holds images
+alone: whatever it is asked about a container, there is none."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from wharfinger.agent.engine.port import (
+    Change,
     Container,
+    ContainerDetail,
+    ContainerSpec,
     EngineDescription,
     EngineError,
     LayerEvent,
@@ -21,6 +25,7 @@ DIGEST = "sha256:" + "d" * 64
 NAME = "example.org/a"
 PINNED = f"{NAME}@{DIGEST}"
 LAYER = LayerEvent("a" * 12, LayerStep.DOWNLOADING, 1)
+NO_CONTAINER = EngineError(Failure(FailureClass.ENGINE_ERROR, "there is no such container"))
 DEAD = EngineError(Failure(FailureClass.ENGINE_ERROR, "the engine does not answer"))
 
 
@@ -84,8 +89,34 @@ class MisbehavingEngine:
     async def untag(self, name: str) -> None:
         self.held.pop(name, None)
 
-    async def changes(self) -> AsyncIterator[None]:
-        yield
+    async def container(self, name: str) -> ContainerDetail | None:  # noqa: ARG002
+        return None
+
+    async def create_container(self, spec: ContainerSpec) -> str:  # noqa: ARG002
+        raise NO_CONTAINER
+
+    async def start_container(self, name: str) -> None:  # noqa: ARG002
+        raise NO_CONTAINER
+
+    async def stop_container(self, name: str, grace_seconds: float) -> None:
+        """There is none to stop."""
+
+    async def remove_container(self, name: str) -> None:
+        """There is none to remove."""
+
+    @asynccontextmanager
+    async def container_log(
+        self,
+        name: str,  # noqa: ARG002
+        *,
+        follow: bool,  # noqa: ARG002
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        raise NO_CONTAINER
+        yield  # makes it a generator
+
+    async def changes(self) -> AsyncIterator[Change]:
+        for change in Change:
+            yield change
         await asyncio.Event().wait()
 
     async def close(self) -> None:

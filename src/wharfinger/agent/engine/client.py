@@ -7,12 +7,12 @@ die unseen between two requests, and closing it is what ends a pull in the engin
 import asyncio
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -21,11 +21,25 @@ from yarl import URL
 from wharfinger.agent.engine.address import EngineAddress
 from wharfinger.agent.engine.api_version import choose_api
 from wharfinger.agent.engine.failure_texts import classify
-from wharfinger.agent.engine.framing import JsonFrames, MalformedStream
+from wharfinger.agent.engine.framing import MalformedStream
 from wharfinger.agent.engine.port import EngineError
 from wharfinger.domain.failures import Failure, FailureClass
 
 _ERROR_BODY_LIMIT: Final = 64 * 1024
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Frames(Protocol[T_co]):
+    """Finds what a byte stream is made of."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the stream may not end here."""
+
+    def feed(self, data: bytes) -> Sequence[T_co]:
+        """What is complete with these bytes; raises `MalformedStream`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +51,11 @@ class Limits:
     list: float = 60.0
     """All images or containers: the containerd store takes 15 ms per image."""
     remove: float = 120.0
-    """An image's layers are deleted from disk before the answer."""
+    """What an image's layers or a container wrote is deleted from disk before the answer."""
+    start: float = 120.0
+    """Create and start: file systems are mounted, volumes filled, devices found."""
+    kill: float = 30.0
+    """Stop, on top of the grace: the process is killed and what it held is let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +125,31 @@ class EngineClient:
         return body
 
     async def ask(
-        self, method: str, path: str, *, limit: float, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        limit: float,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
     ) -> Answer:
-        """One call, answered within `limit` seconds whatever the status; else `EngineError`."""
-        return await self._ask(method, await self.versioned(path), query or {}, limit)
+        """One call, answered within `limit` seconds whatever the status; else `EngineError`.
+        `body` is sent as JSON."""
+        return await self._ask(method, await self.versioned(path), query or {}, limit, body)
 
     def stream(
         self,
         method: str,
         path: str,
+        frames: Frames[T],
         *,
         query: Mapping[str, str],
         limit: float | None,
         headers: Mapping[str, str] | None = None,
         subject: str = "",
-    ) -> "EngineStream":
+    ) -> "EngineStream[T]":
         """An answer that goes on. Its status has to come within `limit` seconds."""
-        return EngineStream(self, method, path, query, headers or {}, limit, subject)
+        return EngineStream(self, method, path, frames, query, headers or {}, limit, subject)
 
     async def close(self) -> None:
         """Close every connection; what is asked from now on fails."""
@@ -166,10 +192,13 @@ class EngineClient:
             detail = f"{type(error).__name__}: {error}"
             raise self._failed("closed the connection in the middle", detail) from error
 
-    async def _ask(self, method: str, path: str, query: Mapping[str, str], limit: float) -> Answer:
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, str], limit: float, body: Any = None
+    ) -> Answer:
+        target = self.target(path, query)
         with self.translated(f"{method} {path}"):
             async with asyncio.timeout(limit), self.exchange() as exchange:
-                return await Answer.read(await exchange.send(method, self.target(path, query)))
+                return await Answer.read(await exchange.send(method, target, body=body))
 
     def _failed(self, how: str, detail: str) -> EngineError:
         message = f"the container engine at {self._url} {how}"
@@ -186,10 +215,15 @@ class Exchange:
         opened.add(self)
 
     async def send(
-        self, method: str, target: URL, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        target: URL,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
     ) -> aiohttp.ClientResponse:
         """Send it; returns when the status and the headers of the response have come."""
-        self._response = await self._session.request(method, target, headers=headers)
+        self._response = await self._session.request(method, target, headers=headers, json=body)
         return self._response
 
     async def close(self) -> None:
@@ -211,8 +245,8 @@ class Exchange:
         await self.close()
 
 
-class EngineStream:
-    """The JSON objects of an answer that goes on, as they come.
+class EngineStream(Generic[T]):
+    """What an answer that goes on is made of, as it comes.
 
     Entering sends the request and waits for the status; leaving closes the connection. Both, and
     every step, raise `EngineError`.
@@ -223,6 +257,7 @@ class EngineStream:
         client: EngineClient,
         method: str,
         path: str,
+        frames: Frames[T],
         query: Mapping[str, str],
         headers: Mapping[str, str],
         limit: float | None,
@@ -237,8 +272,8 @@ class EngineStream:
         self._subject = subject
         self._open = AsyncExitStack()
         self._body: aiohttp.StreamReader | None = None
-        self._frames = JsonFrames()
-        self._ready: deque[Any] = deque()
+        self._frames = frames
+        self._ready: deque[T] = deque()
 
     async def __aenter__(self) -> Self:
         target = self._client.target(await self._client.versioned(self._path), self._query)
@@ -246,7 +281,7 @@ class EngineStream:
             exchange = await opening.enter_async_context(self._client.exchange())
             with self._translated():
                 async with asyncio.timeout(self._limit):
-                    response = await exchange.send(self._method, target, self._headers)
+                    response = await exchange.send(self._method, target, headers=self._headers)
                     if response.status >= HTTPStatus.BAD_REQUEST:
                         (await Answer.read(response)).required(self._subject)
             self._body = response.content
@@ -264,12 +299,12 @@ class EngineStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> T:
         with self._translated():
             while not self._ready:
                 piece = await self._piece()
                 if not piece and self._frames.unfinished:
-                    raise MalformedStream("the stream ended inside an object")
+                    raise MalformedStream("the stream ended inside what had begun")
                 if not piece:
                     raise StopAsyncIteration
                 self._ready.extend(self._frames.feed(piece))

@@ -3,22 +3,32 @@ the same API in a dialect of its own."""
 
 import base64
 import json
+import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from wharfinger.agent.engine import entries
+from wharfinger.agent.engine import container_entries, entries, events
 from wharfinger.agent.engine.client import Answer, EngineClient, Limits, not_understood
+from wharfinger.agent.engine.create_body import create_body
 from wharfinger.agent.engine.failure_texts import classify
+from wharfinger.agent.engine.framing import JsonFrames
+from wharfinger.agent.engine.json_fields import mapping, text
+from wharfinger.agent.engine.log_frames import LogFrames, RawLog
 from wharfinger.agent.engine.port import (
+    Change,
     Container,
+    ContainerDetail,
+    ContainerSpec,
     EngineDescription,
     EngineError,
+    ImageAbsent,
     LayerEvent,
     LocalImage,
+    NameTaken,
     RegistryCredentials,
 )
 from wharfinger.agent.engine.pull_lines import StreamFailure, read_line
@@ -28,7 +38,9 @@ from wharfinger.domain.references import HUB, Reference
 _ABSENT: Final = re.compile(
     r'no such image|image not known|reference does not exist|image ".*": not found', re.IGNORECASE
 )
-_IMAGE_EVENTS: Final = json.dumps({"type": ["image"]})
+_CONTAINER_ABSENT: Final = re.compile(r"no such container", re.IGNORECASE)
+_NAME_TAKEN: Final = re.compile(r"container name \S+ is already in use", re.IGNORECASE)
+_REMOVAL_GOES_ON: Final = re.compile(r"removal of container \S+ is already in progress")
 
 
 class DockerEngine:
@@ -67,7 +79,7 @@ class DockerEngine:
         answer = await self._client.ask(
             "GET", "/containers/json", query={"all": "1"}, limit=self._limits.list
         )
-        return entries.read_containers(answer.required())
+        return container_entries.read_containers(answer.required())
 
     @asynccontextmanager
     async def pull(
@@ -99,14 +111,82 @@ class DockerEngine:
         if not _says_absent(answer):
             answer.required(name)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
+    async def container(self, name: str) -> ContainerDetail | None:
+        """See `port.Engine`."""
+        answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        if _says_no_container(answer):
+            return None
+        container = container_entries.read_container(answer.required(name))
+        if container is None:
+            raise not_understood(answer.text)
+        return container
+
+    async def create_container(self, spec: ContainerSpec) -> str:
+        """See `port.Engine`. Podman would leave out the devices and say nothing: refused."""
+        if spec.gpus and entries.is_podman(await self._client.version()):
+            raise EngineError(
+                Failure(FailureClass.UNSUPPORTED, "Podman gives no GPUs to containers made here")
+            )
+        answer = await self._client.ask(
+            "POST",
+            "/containers/create",
+            query={"name": spec.name},
+            body=create_body(spec),
+            limit=self._limits.start,
+        )
+        if _says_absent(answer):
+            raise ImageAbsent(classify(answer.text))
+        if answer.status >= HTTPStatus.BAD_REQUEST and _NAME_TAKEN.search(answer.text):
+            raise NameTaken(classify(answer.text))
+        container_id = text(mapping(answer.required(spec.name)), "Id")
+        if not container_id:
+            raise not_understood(answer.text)
+        return container_id
+
+    async def start_container(self, name: str) -> None:
+        """See `port.Engine`."""
+        answer = await self._ask_of_container("POST", name, "/start", self._limits.start)
+        answer.required(name)
+
+    async def stop_container(self, name: str, grace_seconds: float) -> None:
+        """See `port.Engine`. The engine knows whole seconds only; the grace is rounded up."""
+        grace = math.ceil(grace_seconds)
+        answer = await self._ask_of_container(
+            "POST", name, "/stop", grace + self._limits.kill, {"t": str(grace)}
+        )
+        if not _says_no_container(answer):
+            answer.required(name)
+
+    async def remove_container(self, name: str) -> None:
+        """See `port.Engine`."""
+        answer = await self._ask_of_container("DELETE", name, "", self._limits.remove, {"v": "1"})
+        if not _says_no_container(answer) and not _REMOVAL_GOES_ON.search(answer.text):
+            answer.required(name)
+
+    @asynccontextmanager
+    async def container_log(
+        self, name: str, *, follow: bool
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See `port.Engine`. Entering asks whether it is there, the iterator for the log."""
+        answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        frames = RawLog() if container_entries.has_terminal(answer.required(name)) else LogFrames()
+        async with aclosing(self._log_pieces(name, frames, follow=follow)) as pieces:
+            yield pieces
+
+    async def changes(self) -> AsyncGenerator[Change, None]:
         """See `port.Engine`."""
         async with self._client.stream(
-            "GET", "/events", query={"filters": _IMAGE_EVENTS}, limit=self._limits.look
-        ) as events:
-            yield
-            async for _ in events:
-                yield
+            "GET",
+            "/events",
+            JsonFrames(),
+            query={"filters": events.FILTERS},
+            limit=self._limits.look,
+        ) as told:
+            for change in Change:
+                yield change
+            async for event in told:
+                if (changed := events.read_change(event)) is not None:
+                    yield changed
         raise EngineError(
             Failure(FailureClass.ENGINE_ERROR, "the container engine ended its event stream")
         )
@@ -123,6 +203,7 @@ class DockerEngine:
         async with self._client.stream(
             "POST",
             "/images/create",
+            JsonFrames(),
             query={"fromImage": name},
             headers=_registry_auth(name, credentials),
             limit=None,
@@ -135,14 +216,47 @@ class DockerEngine:
                 if said is not None:
                     yield said
 
+    async def _log_pieces(
+        self, name: str, frames: LogFrames | RawLog, *, follow: bool
+    ) -> AsyncGenerator[bytes, None]:
+        async with self._client.stream(
+            "GET",
+            _container_path(name, "/logs"),
+            frames,
+            query={"stdout": "1", "stderr": "1", "follow": str(int(follow))},
+            # Podman sends the status with the first output, which may come at any time
+            limit=None if follow else self._limits.look,
+            subject=name,
+        ) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _ask_of_container(
+        self,
+        method: str,
+        name: str,
+        what: str,
+        limit: float,
+        query: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return await self._client.ask(method, _container_path(name, what), query=query, limit=limit)
+
 
 def _image_path(name: str, what: str = "") -> str:
     return f"/images/{quote(name, safe='/:@')}{what}"
 
 
+def _container_path(name: str, what: str) -> str:
+    return f"/containers/{quote(name, safe='')}{what}"
+
+
 def _says_absent(answer: Answer) -> bool:
     """A 404 may also mean that the engine does not know the endpoint."""
     return answer.status == HTTPStatus.NOT_FOUND and bool(_ABSENT.search(answer.text))
+
+
+def _says_no_container(answer: Answer) -> bool:
+    return answer.status == HTTPStatus.NOT_FOUND and bool(_CONTAINER_ABSENT.search(answer.text))
 
 
 def _registry_auth(name: str, credentials: RegistryCredentials | None) -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""The engine's JSON about images, containers and itself, read without trusting it to be whole."""
+"""The engine's JSON about images and itself, read without trusting it to be whole."""
 
 from typing import Any, Final
 
+from wharfinger.agent.engine.json_fields import mapping, number, text
 from wharfinger.agent.engine.names import full_id, read_names
-from wharfinger.agent.engine.port import Container, EngineDescription, LocalImage
+from wharfinger.agent.engine.port import EngineDescription, LocalImage
 from wharfinger.domain.platforms import Platform
 
 CLASSIC_SILENCE: Final = 60.0
@@ -29,30 +30,15 @@ def read_image(inspected: Any) -> LocalImage | None:
     if not isinstance(inspected, dict):
         return None
     platform = Platform.parse(
-        _text(inspected, "Os"), _text(inspected, "Architecture"), _text(inspected, "Variant")
+        text(inspected, "Os"), text(inspected, "Architecture"), text(inspected, "Variant")
     )
     return _image(inspected, platform=platform)
 
 
-def read_containers(listing: Any) -> list[Container]:
-    """`GET /containers/json`. An entry without an id is left out."""
-    entries = listing if isinstance(listing, list) else []
-    return [
-        Container(
-            container_id=entry["Id"],
-            name=_container_name(entry),
-            image_id=full_id(entry.get("ImageID")),
-            state=_text(entry, "State"),
-        )
-        for entry in entries
-        if isinstance(entry, dict) and _text(entry, "Id")
-    ]
-
-
 def read_description(version: Any, info: Any) -> EngineDescription:
     """`GET /version` and `GET /info`."""
-    version, info = _mapping(version), _mapping(info)
-    kind = "podman" if _is_podman(version) else "docker"
+    version, info = mapping(version), mapping(info)
+    kind = "podman" if is_podman(version) else "docker"
     store = _store(kind, info)
     if kind == "podman":
         silence = PODMAN_SILENCE
@@ -60,41 +46,37 @@ def read_description(version: Any, info: Any) -> EngineDescription:
         silence = CONTAINERD_SILENCE if store == "containerd" else CLASSIC_SILENCE
     return EngineDescription(
         kind=kind,
-        version=_text(version, "Version"),
+        version=text(version, "Version"),
         store=store,
         # /info tells the kernel's word (armv7l), /version only Go's (arm)
         platform=Platform.parse(
-            _text(info, "OSType") or _text(version, "Os"),
-            _text(info, "Architecture") or _text(version, "Arch"),
+            text(info, "OSType") or text(version, "Os"),
+            text(info, "Architecture") or text(version, "Arch"),
         ),
         inactivity_seconds=silence,
+        cpus=number(info, "NCPU"),
+        memory=number(info, "MemTotal"),
+    )
+
+
+def is_podman(version: Any) -> bool:
+    """Whether `GET /version` was answered by Podman."""
+    components = mapping(version).get("Components")
+    return isinstance(components, list) and any(
+        "podman" in text(mapping(component), "Name").lower() for component in components
     )
 
 
 def _image(entry: Any, platform: Platform | None) -> LocalImage | None:
-    if not isinstance(entry, dict) or not _text(entry, "Id"):
+    if not isinstance(entry, dict) or not text(entry, "Id"):
         return None
     tags, digests = read_names(entry.get("RepoTags"), entry.get("RepoDigests"))
-    size = entry.get("Size")
     return LocalImage(
         image_id=full_id(entry["Id"]),
         tags=tags,
         digests=digests,
-        size=size if isinstance(size, int) else 0,
+        size=number(entry, "Size"),
         platform=platform,
-    )
-
-
-def _container_name(entry: dict[str, Any]) -> str:
-    names = entry.get("Names")
-    first = names[0] if isinstance(names, list) and names else ""
-    return first.removeprefix("/") if isinstance(first, str) else ""
-
-
-def _is_podman(version: dict[str, Any]) -> bool:
-    components = version.get("Components")
-    return isinstance(components, list) and any(
-        "podman" in _text(_mapping(component), "Name").lower() for component in components
     )
 
 
@@ -102,13 +84,4 @@ def _store(kind: str, info: dict[str, Any]) -> str:
     status = info.get("DriverStatus")
     if isinstance(status, list) and ["driver-type", _CONTAINERD_DRIVER] in status:
         return "containerd"
-    return "classic" if kind == "docker" else _text(info, "Driver")
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(entry: dict[str, Any], key: str) -> str:
-    value = entry.get(key)
-    return value if isinstance(value, str) else ""
+    return "classic" if kind == "docker" else text(info, "Driver")

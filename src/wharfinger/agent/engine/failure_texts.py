@@ -33,6 +33,53 @@ def _rule(
 # often ends in a general word ("…: not found", "…: EOF") that is not the reason.
 _RULES: Final = (
     _rule(
+        FailureClass.UNSUPPORTED,
+        "the command cannot be run in this image: "
+        "the image has no such program, or it may not be executed",
+        r"start(?:ing)? container process(?: caused)?: exec: ",
+        r"attempted to invoke a command that was not found",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "the image has no command of its own, and none was asked for",
+        r"no command specified",
+        r"no command or entrypoint provided",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "the image names a user that it does not have",
+        r"unable to find user .*: no matching entries in passwd file",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "the working directory of the image is no directory",
+        r"cannot mkdir: \S+ is not a directory",
+        r"workdir .* is not a directory",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "a variable of the environment has no name, or a zero byte in it",
+        r"invalid environment variable",
+        r"environment variable value can't contain null",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "the engine cannot give GPUs to containers: install the GPU vendor's container toolkit on "
+        "this host, or ask for none",
+        r"could not select device driver .*\bgpu\b",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "this host has fewer processors than were asked for",
+        r"range of CPUs is from",
+    ),
+    _rule(
+        FailureClass.UNSUPPORTED,
+        "the engine keeps no log of this container (its log driver cannot be read)",
+        r"logging driver does not support reading",
+        r"log driver, cannot read logs",
+    ),
+    _rule(
         FailureClass.NO_SPACE,
         "the disk of this host is full: free space where its engine keeps images",
         r"no space left on device",
@@ -45,6 +92,11 @@ _RULES: Final = (
         r"image is being used by (?:running|stopped) container",
         r"image is in use by a container",
         r"image used by [0-9a-f]+",
+    ),
+    _rule(
+        FailureClass.IN_USE,
+        "the container still runs",
+        r"cannot remove (?:a running|a paused|container \w+ as it is)",
     ),
     _rule(
         FailureClass.IN_USE,
@@ -198,6 +250,16 @@ _RULES: Final = (
         r"no such image",
         r"image not known",
         r"reference does not exist",
+    ),
+    _rule(
+        FailureClass.ENGINE_ERROR,
+        "the container is no longer on this host",
+        r"no such container",
+    ),
+    _rule(
+        FailureClass.ENGINE_ERROR,
+        "another container on this host has this name",
+        r"container name \S+ is already in use",
     ),
     _rule(
         FailureClass.NOT_FOUND,

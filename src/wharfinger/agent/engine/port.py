@@ -206,13 +206,15 @@ class Engine(Protocol):
         not there, is no error."""
 
     async def remove_container(self, name: str) -> None:
-        """Remove it with its anonymous volumes; never forced. Absent already is no error."""
+        """Remove it with its anonymous volumes; never forced. Absent already is no error, nor
+        that somebody is removing it now. One that runs is raised with class `in-use`."""
 
     def container_log(
         self, name: str, *, follow: bool
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """What it wrote to both its outputs, in pieces, from its beginning; with `follow` on until
-        it ends. Raises `EngineError`, from the iterator as well. Leaving closes the connection."""
+        it ends. Entering raises `EngineError` when there is none, the iterator for what goes wrong
+        later. Leaving closes the connection."""
 
     def changes(self) -> AsyncIterator[Change]:
         """Yields whenever images or containers may have changed: a nudge, undebounced; first both,

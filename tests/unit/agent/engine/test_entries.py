@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.agent.engine import entries
-from wharfinger.agent.engine.port import Container, EngineDescription, LocalImage
+from wharfinger.agent.engine.port import EngineDescription, LocalImage
 from wharfinger.domain.platforms import Platform
 
 IMAGE_ID = "sha256:" + "5c" * 32
@@ -54,21 +54,6 @@ def test_an_inspected_image_has_its_platform(inspected: Any, platform: Platform)
     assert image.platform == platform
 
 
-def test_containers_are_read_with_full_image_ids() -> None:
-    listing = [
-        {"Id": "c1", "Names": ["/one"], "ImageID": IMAGE_ID, "State": "running"},
-        {"Id": "c2", "Names": None, "ImageID": "5c" * 32, "State": "exited"},
-        {"Id": "c3"},
-        {"Names": ["/no-id"]},
-        None,
-    ]
-    assert entries.read_containers(listing) == [
-        Container("c1", "one", IMAGE_ID, "running"),
-        Container("c2", "", IMAGE_ID, "exited"),
-        Container("c3", "", "", ""),
-    ]
-
-
 DOCKER_20 = {"Version": "20.10.24", "Os": "linux", "Arch": "amd64", "Components": [{"Name": "E"}]}
 DOCKER_28 = {**DOCKER_20, "Version": "28.5.2"}
 PODMAN = {**DOCKER_20, "Version": "4.3.1", "Components": [{"Name": "Podman Engine"}]}
@@ -86,8 +71,13 @@ AMD64 = Platform("linux", "amd64")
     [
         (
             DOCKER_20,
-            {"Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]]},
-            EngineDescription("docker", "20.10.24", "classic", AMD64, 60.0),
+            {
+                "Driver": "overlay2",
+                "DriverStatus": [["Backing Filesystem", "extfs"]],
+                "NCPU": 2,
+                "MemTotal": 25276063744,
+            },
+            EngineDescription("docker", "20.10.24", "classic", AMD64, 60.0, 2, 25276063744),
         ),
         (
             DOCKER_28,
@@ -129,5 +119,4 @@ _json = st.recursive(
 def test_no_answer_raises(answer: Any) -> None:
     entries.read_images(answer)
     entries.read_image(answer)
-    entries.read_containers(answer)
     entries.read_description(answer, answer)

@@ -3,7 +3,7 @@
 import pytest
 
 from wharfinger.agent.engine.failure_texts import COMMIT_WAIT, classify
-from wharfinger.domain.failures import FailureClass
+from wharfinger.domain.failures import FailureClass, Scope
 
 NAME = "127.0.0.1:5100/lab/a"
 ABSENT = "sha256:" + "ab" * 32
@@ -12,6 +12,22 @@ P = f"initializing source docker://{NAME}:v1: "
 RESOLVE = f'failed to resolve reference "{NAME}:v1": '
 HEAD = f"{RESOLVE}unexpected status from HEAD request to http://{NAME}/manifests/v1: "
 COPY = "unknown: failed to copy: httpReadSeeker: failed open: unexpected status from GET request to"
+
+DOCKER_RUNC = (
+    "failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: "
+)
+PODMAN_RUNC = "runc: runc create failed: unable to start container process: "
+NOT_FOUND = "OCI runtime attempted to invoke a command that was not found"
+COMMANDS = [
+    f'{DOCKER_RUNC}exec: "/no/such": stat /no/such: no such file or directory: unknown',
+    f'{DOCKER_RUNC}exec: "/bin": permission denied: unknown',
+    f'{DOCKER_RUNC}exec: "nosuch": executable file not found in $PATH: unknown',
+    f'{DOCKER_RUNC}exec: "": executable file not found in $PATH: unknown',
+    f'{PODMAN_RUNC}exec: "/no/such": stat /no/such: no such file or directory: {NOT_FOUND}',
+    f'{PODMAN_RUNC}exec: "/bin": permission denied: OCI permission denied',
+    f'{PODMAN_RUNC}exec: "nosuch": executable file not found in $PATH: {NOT_FOUND}',
+]
 
 TEXTS: dict[FailureClass, list[str]] = {
     FailureClass.NOT_FOUND: [
@@ -221,6 +237,14 @@ TEXTS: dict[FailureClass, list[str]] = {
             "container e99c6106b842 is using its referenced image f45dfd31ca2e"
         ),
         (
+            "You cannot remove a running container ad589eee4fb0. "
+            "Stop the container before attempting removal or force remove"
+        ),
+        (
+            "cannot remove container 8a71cf3c07d7 as it is running - running or paused containers "
+            "cannot be removed without force: container state improper"
+        ),
+        (
             f"image {NAME}:v1 is in use: image used by 248d6e79: image is in use by a container: "
             "consider listing external containers and force-removing image"
         ),
@@ -250,6 +274,24 @@ TEXTS: dict[FailureClass, list[str]] = {
         'parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now" as "2006"',
         "json: cannot unmarshal string into Go struct field .expires_in of type int",
         '"foo/bar/baz/q": cannot parse platform specifier: invalid argument',
+        *COMMANDS,
+        "No command specified",
+        "unable to find user nobody: no matching entries in passwd file",
+        "Cannot mkdir: /bin/sh is not a directory",
+        f'workdir "/bin/sh" exists on container {"bd" * 32}, but is not a directory',
+        "invalid environment variable: =x",
+        'fill out specgen: invalid environment variable: "=x"',
+        (
+            f"{DOCKER_RUNC}error during container init: environment variable value can't contain "
+            'null(\\x00): "A=x\\x00y": unknown'
+        ),
+        'could not select device driver "" with capabilities: [[gpu]]',
+        "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available",
+        "configured logging driver does not support reading",
+        (
+            "failed to obtain logs for Container 'nolog': this container is using the 'none' log "
+            "driver, cannot read logs: this container is not logging output"
+        ),
     ],
     FailureClass.NOT_AN_IMAGE: [
         'unsupported media type "application/vnd.cncf.helm.config.v1+json"',
@@ -279,6 +321,29 @@ TEXTS: dict[FailureClass, list[str]] = {
         f'writing blob: adding layer with blob "{ABSENT}": layer not known',
         "unable to remove filesystem for 61a8: unlinkat /data/x: operation not permitted",
         "open /data/tmp/x: permission denied",
+        "No such container: nosuch",
+        'no container with name or ID "nosuch" found: no such container',
+        (
+            f'Conflict. The container name "/aa" is already in use by container "{"06" * 32}". '
+            "You have to remove (or rename) that container to be able to reuse that name."
+        ),
+        (
+            'container create: creating container storage: the container name "aa" is already in '
+            f"use by {'ab' * 32}. You have to remove that container to be able to reuse that name: "
+            "that name is already in use"
+        ),
+        (
+            f"{DOCKER_RUNC}error during container init: error setting cgroup config for procHooks "
+            'process: failed to write "100": write /sys/fs/cgroup/cpu/docker/8639/cpu.cfs_quota_us: '
+            "invalid argument: unknown"
+        ),
+        "crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
+        (
+            "crun: cgroups in hybrid mode not supported, drop all controllers from cgroupv2: "
+            "OCI runtime error"
+        ),
+        "container is marked for removal and cannot be started",
+        "can not get logs from container which is dead or marked for removal",
         "something nobody has seen before",
         "",
     ],
@@ -309,6 +374,13 @@ def test_an_ipv6_registry_is_unsupported_where_the_engine_cannot_name_it() -> No
     failure = classify("invalid reference format", f"[::1]:5992/odd/plain@{ABSENT}")
     assert failure.failure_class is FailureClass.UNSUPPORTED
     assert failure.message == "this engine cannot name an IPv6 registry"
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_a_command_that_cannot_be_run_is_told_of_the_image(text: str) -> None:
+    failure = classify(text)
+    assert failure.message.startswith("the command cannot be run in this image")
+    assert failure.scope is Scope.AGENT
 
 
 def test_denied_names_both_possibilities() -> None:

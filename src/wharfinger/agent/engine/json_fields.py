@@ -1,0 +1,20 @@
+"""Fields of JSON that may lack them, or hold something else there."""
+
+from typing import Any
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The object itself, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(entry: dict[str, Any], key: str) -> str:
+    """The string under this key, or an empty one."""
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def number(entry: dict[str, Any], key: str) -> int:
+    """The integer under this key, or 0."""
+    value = entry.get(key)
+    return value if isinstance(value, int) else 0
