@@ -5,20 +5,22 @@ admits or takes away what a bound kernel relies on locks the same rows in this o
 looks: what was checked here then stays true until the commit.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-from itertools import groupby
-from typing import Any
+from typing import Final
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, select, update
 
 from wharfinger.domain.sessions import TERMINAL
 from wharfinger.domain.slots import Quota, Slots
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
 from wharfinger.manager.scheduler import occupancy
-from wharfinger.manager.scheduler.planning import Binding, PlacedKernel
+from wharfinger.manager.scheduler.decisions import Binding
 from wharfinger.manager.storage import transitions
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import agents, avoided_images, kernels, sessions, users
+
+_NOTHING: Final = Slots()
 
 
 def bind(conn: Connection, bindings: Sequence[Binding], *, by: str) -> list[str]:
@@ -26,17 +28,17 @@ def bind(conn: Connection, bindings: Sequence[Binding], *, by: str) -> list[str]
 
     What no longer fits is left as it is, for the next round.
     """
-    owners = _Owners(conn, {binding.owner_id for binding in bindings})
-    hosts = _Hosts(conn, {kernel.agent_id for binding in bindings for kernel in binding.kernels})
-    waiting = _Waiting(conn, {binding.session_id for binding in bindings})
+    owners = _Owners(conn, {binding.session.owner_id for binding in bindings})
+    hosts = _Hosts(conn, {agent_id for binding in bindings for agent_id in binding.agent_ids})
+    waiting = _Waiting(conn, {binding.session.id for binding in bindings})
     bound = []
     for binding in bindings:
-        if waiting.has(binding) and owners.admit(binding, hosts) and hosts.take(binding):
+        if waiting.has(binding) and owners.admits(binding, hosts) and hosts.take(binding):
             owners.charge(binding)
             bound.append(binding)
     if bound:
         _write(conn, bound, by=by)
-    return [binding.session_id for binding in bound]
+    return [binding.session.id for binding in bound]
 
 
 def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
@@ -53,9 +55,9 @@ def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
         kernels,
         KERNEL_TRANSITIONS,
         {
-            kernel.id: {"agent_id": kernel.agent_id, **said}
+            kernel.id: {"agent_id": agent_id, **said}
             for binding in bound
-            for kernel in binding.kernels
+            for kernel, agent_id in binding.placed
         },
         KernelStatus.PENDING,
         KernelStatus.SCHEDULED,
@@ -65,7 +67,7 @@ def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
     conn.execute(
         update(sessions)
         .where(
-            sessions.c.id.in_([binding.session_id for binding in bound]),
+            sessions.c.id.in_([binding.session.id for binding in bound]),
             sessions.c.blocked_since.is_not(None),
         )
         .values(blocked_since=None)
@@ -85,33 +87,29 @@ class _Owners:
         self._occupied = occupancy.of_users(conn, user_ids)
         self._active = occupancy.active_sessions(conn, user_ids)
 
-    def admit(self, binding: Binding, hosts: "_Hosts") -> bool:
+    def admits(self, binding: Binding, hosts: "_Hosts") -> bool:
         """Whether the limits of its owner allow it."""
-        row = self._rows.get(binding.owner_id)
+        owner_id = binding.session.owner_id
+        row = self._rows.get(owner_id)
         if row is None:
             return True
-        groups = {hosts.scaling_group(kernel) for kernel in binding.kernels}
+        occupied = self._occupied.get(owner_id, _NOTHING) + binding.session.asked
+        number = self._active.get(owner_id, 0) + binding.joins
         return (
-            not Quota(row.max_cpu, row.max_mem, row.max_gpu).exceeded_by(self._with(binding))
-            and (row.max_sessions is None or self._number(binding) <= row.max_sessions)
-            and (row.scaling_groups is None or groups <= set(row.scaling_groups))
+            not Quota(row.max_cpu, row.max_mem, row.max_gpu).exceeded_by(occupied)
+            and (row.max_sessions is None or number <= row.max_sessions)
+            and (row.scaling_groups is None or hosts.groups(binding) <= set(row.scaling_groups))
         )
 
     def charge(self, binding: Binding) -> None:
         """It is bound."""
-        self._occupied[binding.owner_id] = self._with(binding)
-        self._active[binding.owner_id] = self._number(binding)
-
-    def _with(self, binding: Binding) -> Slots:
-        occupied = self._occupied.get(binding.owner_id, Slots())
-        return occupied + Slots.total(kernel.slots for kernel in binding.kernels)
-
-    def _number(self, binding: Binding) -> int:
-        return self._active.get(binding.owner_id, 0) + binding.joins
+        owner_id = binding.session.owner_id
+        self._occupied[owner_id] = self._occupied.get(owner_id, _NOTHING) + binding.session.asked
+        self._active[owner_id] = self._active.get(owner_id, 0) + binding.joins
 
 
 class _Hosts:
-    """The agents' rows, locked, and what they have free for whom."""
+    """The agents' rows, locked, and what those have free that take sessions."""
 
     def __init__(self, conn: Connection, agent_ids: Collection[str]) -> None:
         self._rows = {
@@ -131,31 +129,28 @@ class _Hosts:
         }
         occupied = occupancy.of_agents(conn, agent_ids)
         self._free = {
-            row.id: Slots.from_json(row.slots) - occupied.get(row.id, Slots())
+            row.id: Slots.from_json(row.slots) - occupied.get(row.id, _NOTHING)
             for row in self._rows.values()
+            if row.status == AgentStatus.UP and not row.cordoned
         }
         self._taken_out = _taken_out(conn, agent_ids)
 
-    def scaling_group(self, kernel: PlacedKernel) -> str | None:
-        """Of the agent it is to be bound to."""
-        row = self._rows.get(kernel.agent_id)
-        return row.scaling_group if row else None
+    def groups(self, binding: Binding) -> set[str | None]:
+        """The scaling groups of the agents it is to be bound to."""
+        rows = (self._rows.get(agent_id) for agent_id in binding.agent_ids)
+        return {row.scaling_group if row else None for row in rows}
 
     def take(self, binding: Binding) -> bool:
         """Take the slots of all its kernels, if every one has its room."""
         free = dict[str, Slots]()
-        for kernel in binding.kernels:
-            left = free.get(kernel.agent_id, self._free.get(kernel.agent_id))
-            if left is None or not self._takes(kernel) or not kernel.slots.fits(left):
+        for kernel, agent_id in binding.placed:
+            left = free.get(agent_id, self._free.get(agent_id))
+            is_closed = (agent_id, kernel.root_digest) in self._taken_out
+            if left is None or is_closed or not kernel.slots.fits(left):
                 return False
-            free[kernel.agent_id] = left - kernel.slots
+            free[agent_id] = left - kernel.slots
         self._free.update(free)
         return True
-
-    def _takes(self, kernel: PlacedKernel) -> bool:
-        row = self._rows[kernel.agent_id]
-        is_open = row.status == AgentStatus.UP and not row.cordoned
-        return is_open and (kernel.agent_id, kernel.root_digest) not in self._taken_out
 
 
 def _taken_out(conn: Connection, agent_ids: Collection[str]) -> set[tuple[str, str]]:
@@ -173,7 +168,7 @@ class _Waiting:
     """The kernels' rows of these sessions, locked."""
 
     def __init__(self, conn: Connection, session_ids: Collection[str]) -> None:
-        self._at = now(conn)
+        at = now(conn)
         rows = conn.execute(
             select(
                 kernels.c.session_id,
@@ -186,22 +181,18 @@ class _Waiting:
             .order_by(kernels.c.id)
             .with_for_update()
         ).all()
-        by_session = sorted(rows, key=lambda row: row.session_id)
-        self._rows = {
-            session_id: list(group)
-            for session_id, group in groupby(by_session, key=lambda row: row.session_id)
-        }
+        self._images: dict[str, dict[str, str | None]] = defaultdict(dict)
+        self._spoilt: set[str] = set()
+        for session_id, kernel_id, status, digest, next_try_at in rows:
+            if status == KernelStatus.PENDING:
+                self._images[session_id][kernel_id] = digest
+            is_early = next_try_at is not None and next_try_at > at
+            if status in TERMINAL or (status == KernelStatus.PENDING and is_early):
+                self._spoilt.add(session_id)
 
     def has(self, binding: Binding) -> bool:
-        """Whether exactly the planned kernels of it wait, for the image they were planned with,
-        and no other has ended."""
-        rows = self._rows.get(binding.session_id, [])
-        waiting = {row.id: row.root_digest for row in rows if self._may_go(row)}
-        left = [row for row in rows if row.id not in waiting]
-        return waiting == {kernel.id: kernel.root_digest for kernel in binding.kernels} and not any(
-            row.status == KernelStatus.PENDING or row.status in TERMINAL for row in left
-        )
-
-    def _may_go(self, row: Row[*tuple[Any, ...]]) -> bool:
-        is_due = row.next_try_at is None or row.next_try_at <= self._at
-        return row.status == KernelStatus.PENDING and is_due
+        """Whether exactly the planned kernels of it wait, each due and for the image it was planned
+        with, and none has ended."""
+        session = binding.session
+        planned = {kernel.id: kernel.root_digest for kernel in session.kernels}
+        return session.id not in self._spoilt and self._images.get(session.id) == planned

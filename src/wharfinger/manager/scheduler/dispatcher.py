@@ -17,7 +17,8 @@ from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.fleet.service import CHANGED as FLEET_CHANGED
 from wharfinger.manager.loops import Loop
 from wharfinger.manager.scheduler.binding import bind
-from wharfinger.manager.scheduler.planning import HOLD_AFTER, Binding, Plan, plan
+from wharfinger.manager.scheduler.decisions import Binding, Plan
+from wharfinger.manager.scheduler.planning import HOLD_AFTER, plan
 from wharfinger.manager.scheduler.reading import read_picture
 from wharfinger.manager.scheduler.telling import explain, note_blocked, release
 from wharfinger.manager.sessions.channels import CHANGED as SESSIONS_CHANGED
@@ -27,7 +28,7 @@ from wharfinger.manager.storage.port import Storage
 Observe = Callable[[float, int], None]
 """Told after each round: the seconds it took, and how many sessions it left in the queue."""
 
-_KERNELS_PER_TRANSACTION: Final = 500
+_KERNELS_PER_TRANSACTION: Final = 1000
 _WORDS_PER_TRANSACTION: Final = 500
 
 
@@ -139,7 +140,7 @@ def _batches(bindings: Sequence[Binding]) -> Iterator[list[Binding]]:
     kernels = 0
     for binding in bindings:
         batch.append(binding)
-        kernels += len(binding.kernels)
+        kernels += len(binding.agent_ids)
         if kernels >= _KERNELS_PER_TRANSACTION:
             yield batch
             batch, kernels = [], 0

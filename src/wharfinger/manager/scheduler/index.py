@@ -26,8 +26,9 @@ class Place(NamedTuple):
 class FreeSlots:
     """Places in their order, in blocks of neighbours.
 
-    A block knows the most of each slot that one of its places has free, so that a search passes
-    over blocks where nobody fits.
+    Of each slot, a block knows how much any of its places has free at most, so that a search passes
+    over blocks where nobody fits. Places that leave may leave it too high: a search that finds
+    nobody puts it right.
     """
 
     def __init__(self, places: Iterable[Place]) -> None:
@@ -50,6 +51,7 @@ class FreeSlots:
                 fits = free_cpu >= cpu and free_mem >= mem and free_gpu >= gpu
                 if fits and agent_id not in without:
                     return place
+            block.measure()
         return None
 
     def add(self, place: Place) -> None:
@@ -71,9 +73,7 @@ class FreeSlots:
         number = self._number(place)
         block = self._blocks[number]
         del block.places[bisect_left(block.places, place)]
-        if block.places:
-            block.measure()
-        else:
+        if not block.places:
             del self._blocks[number]
 
     def _number(self, place: Place) -> int:
@@ -89,7 +89,7 @@ class _Block:
         self.measure()
 
     def measure(self) -> None:
-        """Look anew for the most of each."""
+        """Look how much is free at most."""
         _, gpus, cpus, mems, _ = zip(*self.places, strict=True)
         self.gpu: int = max(gpus)
         self.cpu: int = max(cpus)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import Reason
@@ -25,8 +25,7 @@ class Rest(Enum):
     """Some may have a container."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingKernel:
+class WaitingKernel(NamedTuple):
     """A PENDING kernel. `root_digest` is None until its reference is resolved; `next_try_at` is
     when it may be tried again, None for at once; `info` and `data` are what it says now."""
 
@@ -38,21 +37,21 @@ class WaitingKernel:
     data: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingSession:
+class WaitingSession(NamedTuple):
     """A session with a PENDING kernel. `kernels` are those that wait, by position."""
 
     id: str
     owner_id: str
     scaling_group: str | None
     blocked_since: float | None
-    kernels: Sequence[WaitingKernel]
+    kernels: list[WaitingKernel]
     rest: Rest = Rest.NONE
 
     @property
     def asked(self) -> Slots:
         """What its waiting kernels ask for together."""
-        return Slots.total(kernel.slots for kernel in self.kernels)
+        first, *others = self.kernels
+        return sum((kernel.slots for kernel in others), first.slots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,12 @@ class Pool(NamedTuple):
         return cls(host.scaling_group, host.platform)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Need:
-    """What one kernel needs: slots on an agent of these pools, but for the agents `without`."""
+    """What a kernel needs: slots on an agent of these pools, but for the agents `without`.
+
+    Kernels that need the same share one: rooms remember where they look for it.
+    """
 
     slots: Slots
     root_digest: str
@@ -64,6 +67,7 @@ class Room:
         self._open = {pool: _View(agents) for pool, agents in members.items()}
         self._held: dict[Pool, _View] = {}
         self._holding: dict[tuple[Pool, str], _View] = {}
+        self._views: dict[Need, tuple[Sequence[_View], Sequence[_View]]] = {}
 
     @classmethod
     def of(
@@ -87,13 +91,13 @@ class Room:
         """All that have an agent."""
         return self._members.keys()
 
-    def place(self, needs: Sequence[Need]) -> list[str] | NoRoom:
+    def place(self, needs: Sequence[Need]) -> tuple[str, ...] | NoRoom:
         """An agent for each of a session's needs, taken from what is left; or nothing is taken."""
         taken, failed = self._take_all(needs)
         if failed is not None:
             self._give_back(taken)
             return failed
-        return [each.agent.id for each in taken]
+        return tuple([each.agent.id for each in taken])
 
     def has_for(self, need: Need) -> bool:
         """Whether there is room for this one; nothing is taken."""
@@ -126,24 +130,30 @@ class Room:
         return taken, None
 
     def _find(self, need: Need) -> "_Agent | None":
-        return self._preferred(need, self._holding_views(need)) or self._preferred(
-            need, [self._open[pool] for pool in need.pools if pool in self._open]
-        )
+        views = self._views.get(need)
+        if views is None:
+            views = self._views[need] = self._views_for(need)
+        for preferred in views:
+            agent = self._first(need, preferred)
+            if agent is not None:
+                return agent
+        return None
 
     def _held_for(self, need: Need) -> str | None:
-        views = [self._held[pool] for pool in need.pools if pool in self._held]
-        agent = self._preferred(need, views)
+        agent = self._first(need, [self._held[pool] for pool in need.pools if pool in self._held])
         return agent.held_for if agent else None
 
-    def _preferred(self, need: Need, views: Iterable["_View"]) -> "_Agent | None":
+    def _first(self, need: Need, views: Sequence["_View"]) -> "_Agent | None":
         places = [place for view in views if (place := view.first(need)) is not None]
         return self._agents[min(places).agent_id] if places else None
 
-    def _holding_views(self, need: Need) -> list["_View"]:
-        """Of each pool, the agents that hold the image."""
-        holders = self._holders.get(need.root_digest)
+    def _views_for(self, need: Need) -> tuple[Sequence["_View"], Sequence["_View"]]:
+        """Where to look: first among those that hold the image, then among all."""
+        pools = [pool for pool in need.pools if pool in self._open]
+        holding = pools if self._holders.get(need.root_digest) else ()
         return (
-            [self._holding_view(pool, need.root_digest) for pool in need.pools] if holders else []
+            [self._holding_view(pool, need.root_digest) for pool in holding],
+            [self._open[pool] for pool in pools],
         )
 
     def _holding_view(self, pool: Pool, digest: str) -> "_View":

@@ -14,15 +14,8 @@ from typing import Any, Final
 
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import Reason
-from wharfinger.domain.slots import Slots
-from wharfinger.manager.scheduler.picture import (
-    Account,
-    Avoidance,
-    Host,
-    Picture,
-    Rest,
-    WaitingSession,
-)
+from wharfinger.domain.slots import Quota, Slots
+from wharfinger.manager.scheduler.picture import Avoidance, Host, Picture, WaitingSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +36,32 @@ def in_line(ahead: str | None) -> Hold | None:
     return None if ahead is None else Hold(Reason.IN_LINE, {"sessionId": ahead})
 
 
-def sessions_exceeded(account: Account, session: WaitingSession) -> Hold | None:
-    """Its user has as many sessions as allowed. One that is partly bound counts already."""
-    limit = account.max_sessions
-    if limit is None or session.rest is not Rest.NONE or account.active < limit:
+def sessions_exceeded(limit: int | None, active: int) -> Hold | None:
+    """Its user has as many sessions as allowed."""
+    if limit is None or active < limit:
         return None
-    return Hold(Reason.USER_SESSIONS_EXCEEDED, {"limit": limit, "active": account.active})
+    return Hold(Reason.USER_SESSIONS_EXCEEDED, {"limit": limit, "active": active})
 
 
-def quota_exceeded(account: Account, asked: Slots) -> Hold | None:
+def quota_exceeded(quota: Quota, occupied: Slots, asked: Slots) -> Hold | None:
     """Its user would occupy more than allowed. What is too much by itself blocks nobody: it would
     do so for ever."""
-    exceeds = account.quota.exceeded_by(account.occupied + asked)
+    exceeds = quota.exceeded_by(occupied + asked)
     if not exceeds:
         return None
     data = {
         "exceeds": exceeds,
-        "quota": quota_to_json(account),
-        "occupied": account.occupied.to_json(),
+        "quota": _quota_to_json(quota),
+        "occupied": occupied.to_json(),
         "asked": asked.to_json(),
     }
-    return Hold(Reason.USER_QUOTA_EXCEEDED, data, blocks=not account.quota.exceeded_by(asked))
+    return Hold(Reason.USER_QUOTA_EXCEEDED, data, blocks=not quota.exceeded_by(asked))
 
 
-def quota_to_json(account: Account) -> dict[str, Any]:
-    """`{cpu, mem, gpu}`, only those that are limited."""
-    quota = account.quota
-    limits = {
-        "cpu": None if quota.cpu is None else quota.cpu / 1000,
-        "mem": quota.mem,
-        "gpu": quota.gpu,
-    }
+def _quota_to_json(quota: Quota) -> dict[str, Any]:
+    """`{cpu, mem, gpu}` as `Slots.to_json`, those that are limited."""
+    cpu = None if quota.cpu is None else quota.cpu / 1000
+    limits = {"cpu": cpu, "mem": quota.mem, "gpu": quota.gpu}
     return {name: most for name, most in limits.items() if most is not None}
 
 

@@ -1,12 +1,12 @@
 """Reading the picture of a round: a fixed number of statements, however long the queue is."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
-from itertools import groupby
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import (
@@ -69,7 +69,7 @@ def read_picture(conn: Connection) -> Picture:
 
 def _sessions(conn: Connection) -> list[WaitingSession]:
     rests = _rests(conn)
-    rows = conn.execute(
+    query = (
         select(
             kernels.c.session_id,
             kernels.c.id,
@@ -88,28 +88,19 @@ def _sessions(conn: Connection) -> list[WaitingSession]:
         .where(kernels.c.status == KernelStatus.PENDING)
         .order_by(sessions.c.created_at, sessions.c.id, kernels.c.position)
     )
-    return [
-        _session(list(group), rests.get(session_id, Rest.NONE))
-        for session_id, group in groupby(rows, key=lambda row: row.session_id)
-    ]
-
-
-def _session(rows: Sequence[Row[*tuple[Any, ...]]], rest: Rest) -> WaitingSession:
-    waiting = [
-        WaitingKernel(
-            row.id,
-            row.root_digest,
-            Slots(row.cpu, row.mem, row.gpu),
-            row.next_try_at,
-            Reason(row.status_info) if row.status_info else None,
-            row.status_data,
+    slots = cache(Slots)  # most kernels ask for one of a few
+    found: dict[str, WaitingSession] = {}
+    rows: Iterable[Any] = conn.execute(query).all()
+    for id_, kernel_id, digest, cpu, mem, gpu, next_try_at, info, data, owner, group, since in rows:
+        session = found.get(id_)
+        if session is None:
+            rest = rests.get(id_, Rest.NONE)
+            session = found[id_] = WaitingSession(id_, owner, group, since, [], rest)
+        said = Reason(info) if info else None
+        session.kernels.append(
+            WaitingKernel(kernel_id, digest, slots(cpu, mem, gpu), next_try_at, said, data)
         )
-        for row in rows
-    ]
-    first = rows[0]
-    return WaitingSession(
-        first.session_id, first.owner_id, first.scaling_group, first.blocked_since, waiting, rest
-    )
+    return list(found.values())
 
 
 def _rests(conn: Connection) -> dict[str, Rest]:

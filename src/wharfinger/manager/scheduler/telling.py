@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, update
 
 from wharfinger.domain.states import KernelStatus
-from wharfinger.manager.scheduler.planning import Release, Word
+from wharfinger.manager.scheduler.decisions import Release, Word
 from wharfinger.manager.sessions import endings
 from wharfinger.manager.sessions import kernels as rows
 from wharfinger.manager.storage.clock import now
