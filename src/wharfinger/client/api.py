@@ -1,6 +1,7 @@
 """What a manager can be asked: one method per operation, answers as `shapes` have them."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -8,18 +9,25 @@ from wharfinger.client import documents
 from wharfinger.client.connection import Connection
 from wharfinger.client.errors import RemoteError
 from wharfinger.client.http import Client
+from wharfinger.client.resume import OnOutage
+from wharfinger.client.session_log import SessionLog, session_log
+from wharfinger.client.session_watch import SessionEvent, watch_session
 from wharfinger.client.shapes import (
     Agent,
     AgentHistory,
     Image,
+    KernelSpec,
+    LimitChanges,
     NewToken,
     Registry,
+    Session,
     Task,
     TaskHistory,
     Token,
     User,
+    Viewer,
 )
-from wharfinger.client.watch import OnOutage, TaskEvent, watch_task
+from wharfinger.client.watch import TaskEvent, watch_task
 
 PAGE: Final = 200
 
@@ -79,6 +87,73 @@ class Api:
         """Ask for a task's end; it is cancelled once all its parts have stopped."""
         return cast("Task", await self._tell(documents.CANCEL_TASK, id=task_id))
 
+    async def create_session(
+        self,
+        kernels: Sequence[KernelSpec],
+        *,
+        name: str | None = None,
+        scaling_group: str | None = None,
+    ) -> Session:
+        """Queue a session: its kernels, the main one first."""
+        created = await self._tell(
+            documents.CREATE_SESSION, kernels=list(kernels), name=name, scalingGroup=scaling_group
+        )
+        return cast("Session", created)
+
+    async def sessions(
+        self, *, limit: int | None = None, status: Sequence[str] = (), with_logs: bool = False
+    ) -> list[Session]:
+        """The newest sessions first: of these statuses or of any; all, or `limit` at most.
+
+        The kernels' transitions are empty unless asked for.
+        """
+        nodes = await self._pages(
+            documents.SESSIONS, "sessions", limit, status=list(status) or None, withLogs=with_logs
+        )
+        return [
+            cast(
+                "Session",
+                {**node, "kernels": [{"transitions": [], **each} for each in node["kernels"]]},
+            )
+            for node in nodes
+        ]
+
+    async def session(self, session_id: str) -> Session:
+        """A session with its kernels' transitions."""
+        return cast("Session", await self._ask(documents.SESSION, id=session_id))
+
+    async def terminate_session(self, session_id: str) -> Session:
+        """Ask for a session's end, whatever its state; one that has ended is answered as it is."""
+        return cast("Session", await self._tell(documents.TERMINATE_SESSION, id=session_id))
+
+    async def cancel_session(self, session_id: str, *, force: bool = False) -> Session:
+        """End a session before it runs; `force` is a superadmin's, and takes effect at once."""
+        cancelled = await self._tell(documents.CANCEL_SESSION, id=session_id, force=force)
+        return cast("Session", cancelled)
+
+    async def force_cancel_kernel(self, kernel_id: str) -> Session:
+        """`cancel_session` with `force`, by one of its kernels; the session."""
+        return cast("Session", await self._tell(documents.FORCE_CANCEL_KERNEL, id=kernel_id))
+
+    def watch_session(
+        self, session_id: str, *, on_outage: OnOutage | None = None
+    ) -> AsyncGenerator[SessionEvent]:
+        """See `wharfinger.client.session_watch.watch_session`."""
+        return watch_session(self._client, session_id, on_outage=on_outage)
+
+    def session_log(
+        self,
+        session_id: str,
+        *,
+        kernel_id: str | None = None,
+        follow: bool = False,
+        tail_bytes: int | None = None,
+    ) -> AbstractAsyncContextManager[SessionLog]:
+        """See `wharfinger.client.session_log.session_log`."""
+        return session_log(
+            self._client, session_id, kernel_id=kernel_id, follow=follow, tail_bytes=tail_bytes
+        )
+
     async def images(
         self, *, reference: str | None = None, agent_id: str | None = None
     ) -> list[Image]:
@@ -135,6 +210,14 @@ class Api:
     async def users(self) -> list[User]:
         """All users."""
         return cast("list[User]", (await self._client.query(documents.USERS))["users"])
+
+    async def viewer(self) -> Viewer:
+        """Whose token this is."""
+        return cast("Viewer", (await self._client.query(documents.VIEWER))["viewer"])
+
+    async def set_user_limits(self, name: str, changes: LimitChanges) -> User:
+        """Change what a user may have."""
+        return cast("User", await self._tell(documents.SET_USER_LIMITS, name=name, **changes))
 
     async def add_user(self, name: str, *, role: str) -> User:
         """Add a user."""

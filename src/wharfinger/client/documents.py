@@ -10,7 +10,7 @@ _AGENT: Final = """
 fragment agent on Agent {
   id scalingGroup status cordoned os architecture variant version
   engine { kind version store problem }
-  slots heardSecondsAgo
+  slots occupied heardSecondsAgo
 }
 """
 
@@ -28,6 +28,35 @@ fragment item on TaskItem {
   bytesDone bytesTotal bytesPerSecond etaSeconds keptBy
 }
 """
+
+_SESSION: Final = """
+fragment session on Session {
+  id name owner scalingGroup status statusInfo statusData createdAt endedAt
+}
+fragment kernel on Kernel {
+  id agentId reference rootDigest status statusInfo statusData attempts exitCode
+  failure { class message detail }
+  slots { cpu mem gpu }
+  pull { phase bytesDone bytesTotal bytesPerSecond etaSeconds }
+  command startedAt endedAt
+}
+"""
+_WHOLE_SESSION: Final = (
+    """
+fragment whole on Session {
+  ...session kernels { ...kernel transitions { from to at reason by } }
+}
+"""
+    + _SESSION
+)
+
+_RIGHTS: Final = """
+  id name role
+  limits { sessions cpu mem gpu }
+  scalingGroups
+  occupied { sessions cpu mem gpu }
+"""
+_USER: Final = "fragment user on User {" + _RIGHTS + " createdAt }"
 
 AGENTS: Final = "query Agents { agents { ...agent } }" + _AGENT
 
@@ -82,8 +111,30 @@ query Task($id: ID!) {
     + _FAILURE
 )
 
+SESSIONS: Final = (
+    """
+query Sessions($first: Int!, $after: String, $status: [String!], $withLogs: Boolean!) {
+  sessions(first: $first, after: $after, status: $status) {
+    nodes {
+      ...session
+      kernels { ...kernel transitions @include(if: $withLogs) { from to at reason by } }
+    }
+    pageInfo { hasNextPage endCursor }
+  }
+}
+"""
+    + _SESSION
+)
+
+SESSION: Final = (
+    "query Session($id: ID!) { answer: session(id: $id) { ...whole ...failed } }"
+    + _WHOLE_SESSION
+    + _FAILURE
+)
+
 REGISTRIES: Final = "query Registries { registries { host url username } }"
-USERS: Final = "query Users { users { id name role createdAt } }"
+USERS: Final = "query Users { users { ...user } }" + _USER
+VIEWER: Final = "query Viewer { viewer {" + _RIGHTS + "} }"
 TOKENS: Final = "query Tokens { tokens { id user label createdAt } }"
 
 PRELOAD: Final = (
@@ -118,6 +169,33 @@ mutation CancelTask($id: ID!) {
 """
     + _TASK
     + _FAILURE
+)
+
+CREATE_SESSION: Final = (
+    """
+mutation CreateSession($kernels: [KernelSpec!]!, $name: String, $scalingGroup: String) {
+  answer: createSession(kernels: $kernels, name: $name, scalingGroup: $scalingGroup) {
+    ...whole
+    ...failed
+  }
+}
+"""
+    + _WHOLE_SESSION
+    + _FAILURE
+)
+TERMINATE_SESSION: Final = (
+    "mutation TerminateSession($id: ID!) "
+    "{ answer: terminateSession(id: $id) { ...whole ...failed } }" + _WHOLE_SESSION + _FAILURE
+)
+CANCEL_SESSION: Final = (
+    "mutation CancelSession($id: ID!, $force: Boolean!) "
+    "{ answer: cancelSession(id: $id, force: $force) { ...whole ...failed } }"
+    + _WHOLE_SESSION
+    + _FAILURE
+)
+FORCE_CANCEL_KERNEL: Final = (
+    "mutation ForceCancelKernel($id: ID!) "
+    "{ answer: forceCancelKernel(id: $id) { ...whole ...failed } }" + _WHOLE_SESSION + _FAILURE
 )
 
 CORDON_AGENT: Final = (
@@ -165,17 +243,35 @@ mutation CreateJoinToken($label: String!) {
 ADD_USER: Final = (
     """
 mutation AddUser($name: String!, $role: String!) {
-  answer: addUser(name: $name, role: $role) { ... on User { id name role createdAt } ...failed }
+  answer: addUser(name: $name, role: $role) { ...user ...failed }
 }
 """
+    + _USER
     + _FAILURE
 )
 REMOVE_USER: Final = (
     """
 mutation RemoveUser($name: String!) {
-  answer: removeUser(name: $name) { ... on User { id name role createdAt } ...failed }
+  answer: removeUser(name: $name) { ...user ...failed }
 }
 """
+    + _USER
+    + _FAILURE
+)
+
+SET_USER_LIMITS: Final = (
+    """
+mutation SetUserLimits(
+  $name: String!, $maxSessions: Int, $cpu: Float, $mem: BigInt, $gpu: Int,
+  $scalingGroups: [String!]
+) {
+  answer: setUserLimits(
+    name: $name, maxSessions: $maxSessions, cpu: $cpu, mem: $mem, gpu: $gpu,
+    scalingGroups: $scalingGroups
+  ) { ...user ...failed }
+}
+"""
+    + _USER
     + _FAILURE
 )
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from types import TracebackType
@@ -22,6 +23,13 @@ SILENCE_SECONDS: Final = 60.0
 """A stream with nothing to tell sends a comment far more often than that."""
 RETRY_DELAYS: Final = (0.2, 1.0)
 ALIVE_SECONDS: Final = 1.0
+
+_PROBES: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
 
 _AWAY: Final = frozenset({502, 503, 504})
 _NOT_ALLOWED: Final = frozenset({401, 403})
@@ -43,7 +51,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             # below the five seconds after which servers close what is idle
-            connector=aiohttp.TCPConnector(keepalive_timeout=2),
+            connector=aiohttp.TCPConnector(keepalive_timeout=2, socket_factory=_probed),
         )
         return self
 
@@ -80,13 +88,37 @@ class Client:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_event_id:
             headers["Last-Event-ID"] = last_event_id
+        async with self._stream(path, parameters, headers, SILENCE_SECONDS) as response:
+            if response.content_type != "text/event-stream":
+                raise NotAManager(self.connection.url, f"{path} is no event stream")
+            yield self._events(response)
+
+    @asynccontextmanager
+    async def content(
+        self, path: str, parameters: dict[str, str]
+    ) -> AsyncIterator[tuple[Mapping[str, str], AsyncIterator[bytes]]]:
+        """The headers of what is at `path`, and its bytes as they come.
+
+        They may be silent for ever; a host that is gone is noticed by the connection itself.
+        """
+        async with self._stream(path, parameters, {}, None) as response:
+            yield response.headers, self._bytes(response)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        path: str,
+        parameters: dict[str, str],
+        headers: dict[str, str],
+        silence: float | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         with self._translated():
             response = await self._open.get(
                 self.connection.url + path,
                 params=parameters,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
+                    total=None, sock_connect=CONNECT_SECONDS, sock_read=silence
                 ),
                 allow_redirects=False,
             )
@@ -95,11 +127,14 @@ class Client:
                 with self._translated():
                     body = await response.read()
                 raise self._refusal(response.status, body)
-            if response.content_type != "text/event-stream":
-                raise NotAManager(self.connection.url, f"{path} is no event stream")
-            yield self._events(response)
+            yield response
         finally:
             response.close()
+
+    async def _bytes(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        with self._translated():
+            async for chunk in response.content.iter_any():
+                yield chunk
 
     async def _events(self, response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
         parser = Parser()
@@ -180,6 +215,15 @@ async def is_alive(url: str) -> bool:
             return answer.status == HTTPStatus.OK
     except (aiohttp.ClientError, TimeoutError, OSError):
         return False
+
+
+def _probed(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices within a minute when the other host is gone."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    for level, option, value in _PROBES:
+        made.setsockopt(level, option, value)
+    return made
 
 
 def _parsed(body: bytes) -> Any:

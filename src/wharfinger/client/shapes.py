@@ -59,6 +59,79 @@ class TaskHistory(Task):
     transitions: list[Transition]
 
 
+class Slots(TypedDict):
+    """Processors (a fraction, maybe), bytes of memory, graphics processors."""
+
+    cpu: float
+    mem: int
+    gpu: int
+
+
+class Pull(TypedDict):
+    """How far a kernel's image is, in bytes."""
+
+    phase: str
+    bytesDone: int
+    bytesTotal: int
+    bytesPerSecond: float | None
+    etaSeconds: float | None
+
+
+class Kernel(TypedDict):
+    """One container of a session. `statusInfo` says in a word why it is where it is, `statusData`
+    what belongs to that. Times are ISO 8601, UTC; transitions oldest first."""
+
+    id: str
+    agentId: str | None
+    reference: str
+    rootDigest: str | None
+    status: str
+    statusInfo: str
+    statusData: dict[str, Any] | None
+    attempts: int
+    exitCode: int | None
+    failure: Failure | None
+    slots: Slots
+    pull: Pull | None
+    command: list[str]
+    startedAt: str | None
+    endedAt: str | None
+    transitions: list[Transition]
+
+
+class Session(TypedDict):
+    """One or more kernels that start and end together, the main one first."""
+
+    id: str
+    name: str
+    owner: str
+    scalingGroup: str | None
+    status: str
+    statusInfo: str
+    statusData: dict[str, Any] | None
+    createdAt: str
+    endedAt: str | None
+    kernels: list[Kernel]
+
+
+class Variable(TypedDict):
+    """One variable of a container's environment."""
+
+    name: str
+    value: str
+
+
+class KernelSpec(TypedDict):
+    """What is asked for one kernel. An empty command is the image's own."""
+
+    reference: str
+    cpu: float
+    mem: int
+    gpu: int
+    command: list[str]
+    environment: list[Variable]
+
+
 class Engine(TypedDict):
     """`problem` says why the engine cannot be used; empty while it can."""
 
@@ -80,7 +153,8 @@ class Agent(TypedDict):
     variant: str
     version: str
     engine: Engine
-    slots: dict[str, Any]
+    slots: Slots
+    occupied: Slots
     heardSecondsAgo: float
 
 
@@ -124,12 +198,45 @@ class Registry(TypedDict):
     username: str | None
 
 
-class User(TypedDict):
-    """`role` is `superadmin` or `user`."""
+class Limits(TypedDict):
+    """What a user may have at most; None is no limit."""
+
+    sessions: int | None
+    cpu: float | None
+    mem: int | None
+    gpu: int | None
+
+
+class Occupied(Slots):
+    """What a user's sessions occupy."""
+
+    sessions: int
+
+
+class LimitChanges(TypedDict, total=False):
+    """New limits: what is absent stays as it is, None is no limit."""
+
+    maxSessions: int | None
+    cpu: float | None
+    mem: int | None
+    gpu: int | None
+    scalingGroups: list[str] | None
+
+
+class Viewer(TypedDict):
+    """Who you are. `role` is `superadmin` or `user`; `scalingGroups` None means all of them."""
 
     id: str
     name: str
     role: str
+    limits: Limits
+    scalingGroups: list[str] | None
+    occupied: Occupied
+
+
+class User(Viewer):
+    """Somebody who may have tokens."""
+
     createdAt: str
 
 

@@ -1,13 +1,14 @@
-"""The events of a background task, through cut connections and restarted managers."""
+"""The events of a background task."""
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wharfinger.client.errors import ConnectionLost, NotAManager, ServerUnreachable
+from wharfinger.client.errors import NotAManager
 from wharfinger.client.http import Client
+from wharfinger.client.resume import OnOutage, resumed
 from wharfinger.client.shapes import Item, Progress, Task
 from wharfinger.client.sse import Event
 
@@ -20,14 +21,6 @@ ENDS: Final = {
     "bgtask_cancelled": "cancelled",
 }
 """What each last event means for the task's status."""
-
-PATIENCE_SECONDS: Final = 120.0
-"""How long a manager may be away before a watcher gives up."""
-_LONGEST_WAIT: Final = 5.0
-_STEADY_SECONDS: Final = 10.0
-"""A stream that stayed open that long was contact, even if there was nothing to tell."""
-
-OnOutage = Callable[[ServerUnreachable], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,49 +70,14 @@ class TaskEvent:
 async def watch_task(
     client: Client, task_id: str, *, on_outage: OnOutage | None = None
 ) -> AsyncGenerator[TaskEvent]:
-    """The events of a task until its last one. Close it (`contextlib.aclosing`).
-
-    A stream that breaks is taken up after the last event seen, or from a snapshot where the
-    manager cannot; `on_outage` hears of it. Raises `ServerUnreachable` when the manager was never
-    reached or stays away longer than `PATIENCE_SECONDS`, and `RemoteError` for a refusal.
-    """
-    clock = asyncio.get_running_loop().time
-    last_id = ""
-    reached = False
-    away_since: float | None = None
-    waits = _waits()
-    while True:
-        opened_at: float | None = None
-        try:
-            async with client.events(PATH, {"task_id": task_id}, last_event_id=last_id) as events:
-                reached, opened_at = True, clock()
-                async for event in events:
-                    last_id, away_since, waits = event.id, None, _waits()
-                    if event.name != UPDATED and event.name not in ENDS:
-                        continue
-                    update = _parsed(client, event)
-                    yield update
-                    if update.last:
-                        return
-            outage: ServerUnreachable = ConnectionLost("the stream ended before the task did")
-        except ServerUnreachable as error:
-            outage = error
-        now = clock()
-        was_steady = opened_at is not None and now - opened_at > _STEADY_SECONDS
-        if away_since is None or was_steady:
-            away_since = now
-        if not reached or now - away_since > PATIENCE_SECONDS:
-            raise outage
-        if on_outage:
-            on_outage(outage)
-        await asyncio.sleep(next(waits))
-
-
-def _waits() -> Iterator[float]:
-    wait = 0.1
-    while True:
-        yield wait
-        wait = min(wait * 2, _LONGEST_WAIT)
+    """The events of a task until its last one: see `resumed`, whose errors it raises."""
+    parameters = {"task_id": task_id}
+    async with aclosing(
+        resumed(client, PATH, parameters, last=ENDS, on_outage=on_outage)
+    ) as events:
+        async for event in events:
+            if event.name == UPDATED or event.name in ENDS:
+                yield _parsed(client, event)
 
 
 def _parsed(client: Client, event: Event) -> TaskEvent:

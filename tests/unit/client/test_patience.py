@@ -10,8 +10,9 @@ import pytest
 from wharfinger.client.connection import Connection
 from wharfinger.client.errors import ConnectionLost, RemoteError, ServerUnreachable
 from wharfinger.client.http import Client
+from wharfinger.client.resume import PATIENCE_SECONDS
 from wharfinger.client.sse import Event
-from wharfinger.client.watch import ENDS, PATIENCE_SECONDS, watch_task
+from wharfinger.client.watch import ENDS, watch_task
 
 pytestmark = pytest.mark.looptime
 
