@@ -49,7 +49,7 @@ def insert_user(
     )
 
 
-def insert_host(conn: Connection, agent_id: str, slots: Slots = ONE, **differing: Any) -> None:
+def insert_host(conn: Connection, /, agent_id: str, slots: Slots = ONE, **differing: Any) -> None:
     """An agent of the group `default` with these slots; see `rig.rows.insert_agent`."""
     usual = {"scaling_group": "default", "slots": slots.to_json()}
     insert_agent(conn, agent_id, **(usual | differing))
@@ -82,6 +82,7 @@ def hold_image(conn: Connection, agent_id: str, digest: str = DIGEST) -> None:
 
 def insert_session(
     conn: Connection,
+    /,
     session_id: str,
     *kernels: Mapping[str, Any],
     owner: str = "ada",
@@ -159,6 +160,8 @@ def _kernel(
         "status_data": None,
         "agent_id": None,
         "attempt_id": None,
+        "image_id": None,
+        "container_id": None,
         "attempts": 0,
         "tries": 0,
         "tried_on": None,
@@ -166,6 +169,10 @@ def _kernel(
         "failing_since": None,
         "next_try_at": None,
         "calls": 0,
+        "accepted_begun": None,
+        "ends_as": None,
+        "exit_code": None,
+        "failure": None,
         "changed_at": 0.0,
         "started_at": None,
         "ended_at": 0.0 if status in TERMINAL else None,
