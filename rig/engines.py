@@ -138,13 +138,27 @@ class ContainerEngine(ABC):
             assert status == 204, answered  # noqa: PLR2004 - an HTTP status
         return str(answer["Id"])
 
+    def connections(self) -> int:
+        """How many connections the daemon has accepted and not seen closed."""
+        lines = Path("/proc/net/unix").read_text().splitlines()
+        connected = "03"  # the column St, by which the daemon's own socket is told apart
+        return sum(
+            fields[-1] == str(self.socket) and fields[5] == connected
+            for fields in map(str.split, lines)
+        )
+
     def host_config(self) -> dict[str, Any]:
         """What a container needs to run here: there is no bridge."""
         return {"NetworkMode": "none"}
 
+    def clear_containers(self) -> None:
+        """Remove every container."""
+        for container in self.api("GET", "/containers/json?all=1")[1] or []:
+            self.api("DELETE", f"/containers/{container['Id']}?force=1&v=1")
+
     def clear(self) -> None:
         """Remove every container and every image."""
-        self._remove_containers()
+        self.clear_containers()
         for image in self.api("GET", "/images/json?all=1")[1] or []:
             self.api("DELETE", f"/images/{image['Id']}?force=1")
 
@@ -165,7 +179,7 @@ class ContainerEngine(ABC):
         try:
             if self.running:
                 self.resume()
-                self._remove_containers()
+                self.clear_containers()
         finally:
             self.stop()
             self._remove()
@@ -176,10 +190,6 @@ class ContainerEngine(ABC):
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None, "not started"
         self._process.send_signal(number)
-
-    def _remove_containers(self) -> None:
-        for container in self.api("GET", "/containers/json?all=1")[1] or []:
-            self.api("DELETE", f"/containers/{container['Id']}?force=1&v=1")
 
     def _remove(self) -> None:
         """What outlived the daemon (shims, containerd) goes with the folder."""
@@ -230,6 +240,47 @@ class DockerEngine(ContainerEngine):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             processes.wait_until(lambda: processes.name_of(pid) != "containerd", within=5)
+
+
+class PodmanEngine(ContainerEngine):
+    """Podman's service as the machine has it installed, pulling by http from `registries`
+    (`host:port`; unlike Docker it makes no exception for loopback)."""
+
+    def __init__(self, folder: Path, *, registries: Sequence[str] = ()) -> None:
+        super().__init__(folder)
+        self._registries_path = self.folder / "registries.conf"
+        self._registries_path.write_text(
+            "".join(f'[[registry]]\nlocation = "{host}"\ninsecure = true\n' for host in registries)
+        )
+        # without the right to raise limits, a container has to be content with lower ones
+        self._containers_path = self.folder / "containers.conf"
+        self._containers_path.write_text(
+            '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
+        )
+
+    def command(self) -> Sequence[str]:
+        return [
+            "podman",
+            f"--root={self.folder / 'root'}",
+            f"--runroot={self.folder / 'run'}",
+            f"--tmpdir={self.folder / 'tmp'}",
+            "--cgroup-manager=cgroupfs",
+            "--events-backend=file",
+            "--runtime=runc",  # crun does not run where both versions of cgroups are mounted
+            "system",
+            "service",
+            "--time=0",
+            self.url,
+        ]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "CONTAINERS_REGISTRIES_CONF": str(self._registries_path),
+            "CONTAINERS_CONF": str(self._containers_path),
+        }
+
+    def settle(self) -> None:
+        """A killed service leaves its socket, which the next one replaces."""
 
 
 class _UnixConnection(http.client.HTTPConnection):

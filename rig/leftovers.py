@@ -12,10 +12,12 @@ from typing import Final
 from rig import processes
 
 _PROGRAMS: Final = {
+    "conmon",
     "containerd",
     "containerd-shim",
     "docker-registry",
     "dockerd",
+    "podman",
     "postgres",
     "wharfinger",
 }

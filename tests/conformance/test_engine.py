@@ -1,4 +1,4 @@
-"""What the engine port means, tried on every engine that runs here.
+"""What the engine port means for images, tried on every engine that runs here.
 
 Another engine joins as an entry of `ENGINES`: how its daemon is started, and what it says it is.
 """
@@ -22,6 +22,7 @@ from rig.registry import Registry
 from wharfinger.agent.engine.client import Limits
 from wharfinger.agent.engine.docker import DockerEngine
 from wharfinger.agent.engine.port import (
+    Change,
     Engine,
     EngineError,
     LayerEvent,
@@ -521,11 +522,11 @@ async def test_changes_by_hand_are_told(
     changes = engine.changes()
     assert isinstance(changes, AsyncGenerator)
     async with asyncio.timeout(20), aclosing(changes):
-        await anext(changes)
+        assert {await anext(changes), await anext(changes)} == set(Change)
         for change in by_hand:
             await asyncio.to_thread(change)
             async with asyncio.timeout(2):
-                await anext(changes)
+                assert await anext(changes) is Change.IMAGES
 
 
 async def test_pulls_run_side_by_side_and_one_left_does_not_end_another(
@@ -551,7 +552,8 @@ async def test_pulls_run_side_by_side_and_one_left_does_not_end_another(
 async def test_closing_ends_what_is_open_and_refuses_more(engine: Engine) -> None:
     waiting = asyncio.create_task(_until_the_end(engine))
     changes = engine.changes()
-    await anext(changes)
+    for _ in Change:
+        await anext(changes)
     await engine.close()
     async with asyncio.timeout(5):
         assert await waiting is FailureClass.ENGINE_ERROR

@@ -1,6 +1,7 @@
 """The engine port on the Docker API: Docker Engine with either store, and Podman, which serves
 the same API in a dialect of its own."""
 
+import asyncio
 import base64
 import json
 import math
@@ -40,6 +41,8 @@ _ABSENT: Final = re.compile(
 )
 _CONTAINER_ABSENT: Final = re.compile(r"no such container", re.IGNORECASE)
 _NAME_TAKEN: Final = re.compile(r"container name \S+ is already in use", re.IGNORECASE)
+_PROCESS_ENDED: Final = re.compile(r"/proc/\d+/\w+: no such (?:process|file or directory)")
+_LOOK_AGAIN_SECONDS: Final = (0.05, 0.2, 1.0)
 _REMOVAL_GOES_ON: Final = re.compile(r"removal of container \S+ is already in progress")
 
 
@@ -113,7 +116,7 @@ class DockerEngine:
 
     async def container(self, name: str) -> ContainerDetail | None:
         """See `port.Engine`."""
-        answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        answer = await self._inspect_container(name)
         if _says_no_container(answer):
             return None
         container = container_entries.read_container(answer.required(name))
@@ -168,7 +171,7 @@ class DockerEngine:
         self, name: str, *, follow: bool
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """See `port.Engine`. Entering asks whether it is there, the iterator for the log."""
-        answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        answer = await self._inspect_container(name)
         frames = RawLog() if container_entries.has_terminal(answer.required(name)) else LogFrames()
         async with aclosing(self._log_pieces(name, frames, follow=follow)) as pieces:
             yield pieces
@@ -230,6 +233,16 @@ class DockerEngine:
         ) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def _inspect_container(self, name: str) -> Answer:
+        """Podman stumbles over a process that ends while it looks at it, for some milliseconds."""
+        answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        for wait in _LOOK_AGAIN_SECONDS:
+            if answer.status < HTTPStatus.BAD_REQUEST or not _PROCESS_ENDED.search(answer.text):
+                break
+            await asyncio.sleep(wait)
+            answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
+        return answer
 
     async def _ask_of_container(
         self,

@@ -1,5 +1,5 @@
 """What an agent asks of a container engine. Every dialect implements this one Protocol, and one
-conformance suite (`tests/conformance/test_engine.py`) says what it means.
+conformance suite (`tests/conformance/test_engine*.py`) says what it means.
 
 Names given and returned are normalised references (`docker.io/library/busybox:latest`); the
 adapter translates to and from the engine's spelling. Every call has its own time limit inside the

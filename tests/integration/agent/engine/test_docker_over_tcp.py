@@ -12,7 +12,7 @@ from rig.proxy import Cut, FaultProxy, Stall, Status
 from rig.registry import Registry
 
 from wharfinger.agent.engine.docker import DockerEngine
-from wharfinger.agent.engine.port import EngineError, RegistryCredentials
+from wharfinger.agent.engine.port import ContainerSpec, EngineError, RegistryCredentials
 from wharfinger.domain.failures import FailureClass
 
 TOO_OLD = "client version 1.41 is too old. Minimum supported API version is 1.44"
@@ -113,6 +113,77 @@ async def test_an_answer_that_is_no_http_shows_no_password(
     secret = proxy.log[-1].headers["X-Registry-Auth"]
     assert secret not in raised.value.failure.detail
     assert "hunter2" not in repr(credentials)
+
+
+BEGUN = "\x01\0\0\0\0\0\0\x05abc"
+"""A frame of a log that holds five bytes, and three of them."""
+
+
+async def test_a_log_that_ends_inside_a_frame_is_an_engine_error(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(
+        Status(r"GET /v1\.41/containers/one/json", code=200, body='{"Id": "c1"}'),
+        Status(r"GET /v1\.41/containers/one/logs", code=200, body=BEGUN),
+    )
+    async with engine.container_log("one", follow=False) as pieces:
+        assert await anext(aiter(pieces)) == b"abc"
+        with pytest.raises(EngineError) as raised:
+            await anext(aiter(pieces))
+    assert raised.value.failure.failure_class is FailureClass.ENGINE_ERROR
+
+
+async def test_a_look_at_a_process_that_ends_meanwhile_is_repeated(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    body = '{"message": "read /proc/12736/cgroup: no such process"}'
+    proxy.rules(Status(r"GET /v1\.41/containers/one/json", code=500, body=body, times=2))
+    assert await engine.container("one") is None
+
+
+async def test_a_removal_that_is_going_on_is_no_error(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    body = '{"message": "removal of container c1 is already in progress"}'
+    proxy.rules(Status(r"DELETE /v1\.41/containers/", code=409, body=body))
+    await engine.remove_container("one")
+
+
+async def test_a_stop_that_did_not_end_it_is_an_engine_error(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    why = "cannot stop container: one: tried to kill container, but did not receive an exit event"
+    proxy.rules(Status(r"POST /v1\.41/containers/", code=500, body=f'{{"message": "{why}"}}'))
+    with pytest.raises(EngineError, match="did not receive an exit event"):
+        await engine.stop_container("one", 1)
+
+
+@pytest.mark.parametrize("body", ["<html>Welcome</html>", "{}"])
+async def test_an_answer_about_a_container_that_says_nothing_is_no_absence(
+    engine: DockerEngine, proxy: FaultProxy, body: str
+) -> None:
+    proxy.rules(
+        Status(r"GET /v1\.41/containers/", code=200, body=body),
+        Status(r"POST /v1\.41/containers/create", code=201, body=body),
+    )
+    with pytest.raises(EngineError, match="cannot be read"):
+        await engine.container("one")
+    spec = ContainerSpec("one", "sha256:" + "ab" * 32, {}, (), {}, 1000, 1 << 30, (), "none")
+    with pytest.raises(EngineError, match="cannot be read"):
+        await engine.create_container(spec)
+
+
+async def test_a_404_that_is_not_about_the_container_is_no_absence(
+    engine: DockerEngine, proxy: FaultProxy
+) -> None:
+    proxy.rules(Status(r"/v1\.41/containers/", code=404, body='{"message": "page not found"}'))
+    for call in (
+        engine.container("one"),
+        engine.remove_container("one"),
+        engine.stop_container("one", 1),
+    ):
+        with pytest.raises(EngineError, match="page not found"):
+            await call
 
 
 async def _pull(
