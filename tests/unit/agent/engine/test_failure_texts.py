@@ -276,6 +276,10 @@ TEXTS: dict[FailureClass, list[str]] = {
         '"foo/bar/baz/q": cannot parse platform specifier: invalid argument',
         *COMMANDS,
         "No command specified",
+        (
+            "container create: no command or entrypoint provided, and no CMD or ENTRYPOINT from "
+            "image"
+        ),
         "unable to find user nobody: no matching entries in passwd file",
         "Cannot mkdir: /bin/sh is not a directory",
         f'workdir "/bin/sh" exists on container {"bd" * 32}, but is not a directory',
