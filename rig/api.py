@@ -2,13 +2,14 @@
 as it is told to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
 
+from rig.session_views import session_view
 from wharfinger.contracts.ingest import (
     Acknowledgement,
     EngineFacts,
@@ -17,16 +18,27 @@ from wharfinger.contracts.ingest import (
     Report,
 )
 from wharfinger.domain.errors import Unauthenticated, UnknownId, UnknownRegistry
-from wharfinger.domain.states import AgentStatus
+from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.api.app import create_app
 from wharfinger.manager.api.metrics import Metrics
 from wharfinger.manager.api.serve import ApiServer, listen
-from wharfinger.manager.api.services import Services, Tasks, TransitionView
+from wharfinger.manager.api.services import (
+    LogStream,
+    Services,
+    StreamEvent,
+    Tasks,
+    TransitionView,
+)
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.sessions.logs import KernelLogs
+from wharfinger.manager.sessions.requests import SessionRequest
+from wharfinger.manager.sessions.views import SessionView
+from wharfinger.manager.sessions.watch import SessionWatch
 from wharfinger.manager.storage.port import Storage
 from wharfinger.manager.storage.transitions import Transition
 
@@ -167,6 +179,75 @@ class ToldRegistries:
 
 
 @dataclass
+class ToldSessions:
+    """Has the sessions it is given, in the database as well where they are watched or their logs
+    read; remembers what it is asked for, and raises `refusal`."""
+
+    views: dict[str, SessionView] = field(default_factory=dict)
+    refusal: Exception | None = None
+    created: list[tuple[SessionRequest, str]] = field(default_factory=list)
+    ended: list[tuple[str, str, str]] = field(default_factory=list)
+    watched: SessionWatch | None = None
+    logs: KernelLogs | None = None
+
+    async def create(self, request: SessionRequest, *, owner: Principal) -> SessionView:
+        if self.refusal is not None:
+            raise self.refusal
+        self.created.append((request, owner.user_id))
+        view = session_view(f"s{len(self.created)}", owner.user_id, owner.name)
+        self.views[view.id] = view
+        return view
+
+    async def list(
+        self,
+        *,
+        owner_id: str | None,
+        statuses: Collection[KernelStatus],
+        after: str | None,
+        limit: int,
+    ) -> Sequence[SessionView]:
+        newest_first = sorted(self.views.values(), key=lambda view: view.id, reverse=True)
+        return [
+            replace(view, kernels=[replace(each, transitions=()) for each in view.kernels])
+            for view in newest_first
+            if (owner_id is None or view.owner_id == owner_id)
+            and (not statuses or view.status in statuses)
+            and (after is None or view.id < after)
+        ][:limit]
+
+    async def show(self, session_id: str) -> SessionView:
+        if session_id not in self.views:
+            raise UnknownId(f"There is no session {session_id!r}", id=session_id)
+        return self.views[session_id]
+
+    async def of_kernel(self, kernel_id: str) -> SessionView:
+        for view in self.views.values():
+            if any(kernel.row.id == kernel_id for kernel in view.kernels):
+                return view
+        raise UnknownId(f"There is no kernel {kernel_id!r}", id=kernel_id)
+
+    async def terminate(self, session_id: str, *, by: str) -> SessionView:
+        self.ended.append(("terminate", session_id, by))
+        return await self.show(session_id)
+
+    async def cancel(self, session_id: str, *, by: str) -> SessionView:
+        self.ended.append(("cancel", session_id, by))
+        return await self.show(session_id)
+
+    def watch(
+        self, session_id: str, *, last_event_id: str | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
+        assert self.watched is not None
+        return self.watched.watch(session_id, last_event_id=last_event_id)
+
+    def log(
+        self, session_id: str, kernel_id: str | None, *, follow: bool, tail_bytes: int
+    ) -> AbstractAsyncContextManager[LogStream]:
+        assert self.logs is not None
+        return self.logs.open(session_id, kernel_id, follow=follow, tail_bytes=tail_bytes)
+
+
+@dataclass
 class Api:
     """What runs. `tokens` are by the user's name: `root` is a superadmin, `ann` and `bob` not."""
 
@@ -179,6 +260,7 @@ class Api:
     fleet: ToldFleet
     images: ToldImages
     registries: ToldRegistries
+    sessions: ToldSessions
     tokens: Mapping[str, str]
     client: httpx2.AsyncClient
 
@@ -218,6 +300,7 @@ def told_services(storage: Storage, tasks: Tasks) -> Services:
         images=ToldImages(),
         tasks=tasks,
         registries=ToldRegistries(),
+        sessions=ToldSessions(),
     )
 
 
@@ -231,6 +314,7 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
         fleet=(fleet := ToldFleet()),
         images=(images := ToldImages()),
         registries=(registries := ToldRegistries()),
+        sessions=(sessions := ToldSessions()),
     )
     access = services.access
     tokens = {}
@@ -254,6 +338,7 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
                 fleet,
                 images,
                 registries,
+                sessions,
                 tokens,
                 client,
             )

@@ -1,9 +1,13 @@
 """Who may do what, and what is measured, from the tables and the collectors."""
 
+from typing import cast
+
 from reference_pages import docstrings
 from reference_pages.markdown import code, page, table
 from wharfinger.manager.access.permissions import ROOT_FIELDS, ROUTES, Rule
 from wharfinger.manager.api.metrics import Metrics
+from wharfinger.manager.figures import Figures, SchedulerFigures
+from wharfinger.manager.storage.port import Storage
 
 _OF_THE_PROCESS = ("python_", "process_")
 
@@ -31,7 +35,10 @@ def permissions() -> str:
 
 def metrics() -> str:
     """What `/metrics` tells."""
-    families = sorted(Metrics().registry.collect(), key=lambda family: family.name)
+    registry = Metrics().registry
+    Figures(cast("Storage", None), registry)
+    SchedulerFigures(registry)
+    families = sorted(registry.collect(), key=lambda family: family.name)
     return page(
         "Metrics",
         "At `GET /metrics`, in the Prometheus text format, for any user's token. Python's own "

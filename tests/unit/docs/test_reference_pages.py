@@ -62,7 +62,8 @@ def test_every_event_is_told() -> None:
 
 def test_every_route_is_told() -> None:
     page = (DOCS / "reference/http.md").read_text()
-    assert [path for method, path in ROUTES if f"`{method} {path}" not in page] == []
+    told = [f"`{method} {re.sub('{.*?}', 'ID', path)}" for method, path in ROUTES]
+    assert [route for route in told if route not in page] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

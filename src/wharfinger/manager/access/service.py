@@ -1,6 +1,7 @@
 """Access as the interfaces use it: one call, one transaction."""
 
-from wharfinger.manager.access import tokens, users
+from wharfinger.manager.access import limits, tokens, users
+from wharfinger.manager.access.limits import LimitChanges, Occupied
 from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.tokens import IssuedToken, TokenView
 from wharfinger.manager.access.users import UserView
@@ -32,6 +33,18 @@ class Access:
     async def user_id(self, name: str) -> str | None:
         """The id of the user named so, if there is one."""
         return await self._storage.read(users.user_id, name)
+
+    async def user(self, name: str) -> UserView:
+        """One user; raises `UnknownId`."""
+        return await self._storage.read(users.show_user, name)
+
+    async def set_limits(self, name: str, changes: LimitChanges) -> UserView:
+        """Change what a user may occupy; raises `UnknownId` or `InvalidRequest`."""
+        return await self._storage.write(users.limit_user, name, changes)
+
+    async def occupied(self) -> dict[str, Occupied]:
+        """What users occupy, by id, of those who occupy anything."""
+        return await self._storage.read(limits.occupied)
 
     async def remove_user(self, name: str) -> UserView:
         """Remove a user and their tokens; raises `UnknownId` or `Conflict`."""

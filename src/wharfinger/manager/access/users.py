@@ -1,29 +1,32 @@
 """Users. A superadmin may do everything; there is always at least one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
+from wharfinger.manager.access.limits import LimitChanges, Limits, set_limits
 from wharfinger.manager.access.principal import Role
 from wharfinger.manager.access.tokens import IssuedToken, create_token
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.storage.clock import now
-from wharfinger.manager.storage.tables import users
+from wharfinger.manager.storage.tables import sessions, users
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class UserView:
-    """A user."""
+    """A user, and what they may occupy."""
 
     id: str
     name: str
     role: Role
     created_at: float
+    limits: Limits = field(default_factory=Limits)
 
 
 def add_user(conn: Connection, name: str, role: str) -> UserView:
@@ -53,17 +56,33 @@ def list_users(conn: Connection) -> list[UserView]:
 
 
 def remove_user(conn: Connection, name: str) -> UserView:
-    """Remove a user and their tokens; raises `UnknownId`, or `Conflict` for the last superadmin."""
+    """Remove a user and their tokens; raises `UnknownId`, or `Conflict` for the last superadmin and
+    for a user whose sessions have not all ended."""
     # locked, so that two removals at once cannot each leave the other as the last
     superadmins = conn.scalars(
         select(users.c.name).where(users.c.role == Role.SUPERADMIN.value).with_for_update()
     ).all()
+    user = show_user(conn, name)
+    if list(superadmins) == [name]:
+        raise Conflict(f"{name!r} is the last superadmin: make another one first", name=name)
+    # whoever creates a session locks its owner's row as well
+    conn.execute(select(users.c.id).where(users.c.id == user.id).with_for_update())
+    _refuse_with_sessions(conn, user)
+    conn.execute(delete(users).where(users.c.id == user.id))
+    return user
+
+
+def limit_user(conn: Connection, name: str, changes: LimitChanges) -> UserView:
+    """Change what a user may occupy; raises `UnknownId` or `InvalidRequest`."""
+    set_limits(conn, name, changes)
+    return show_user(conn, name)
+
+
+def show_user(conn: Connection, name: str) -> UserView:
+    """The user named so; raises `UnknownId`."""
     user = _find(conn, name)
     if user is None:
         raise UnknownId(f"There is no user {name!r}", id=name)
-    if list(superadmins) == [name]:
-        raise Conflict(f"{name!r} is the last superadmin: make another one first", name=name)
-    conn.execute(delete(users).where(users.c.id == user.id))
     return user
 
 
@@ -92,5 +111,20 @@ def _find(conn: Connection, name: str) -> UserView | None:
     return None if row is None else _user(row)
 
 
+def _refuse_with_sessions(conn: Connection, user: UserView) -> None:
+    live = conn.scalars(
+        select(sessions.c.id)
+        .where(sessions.c.owner_id == user.id, sessions.c.ended_at.is_(None))
+        .order_by(sessions.c.created_at)
+    ).all()
+    if live:
+        raise Conflict(
+            f"{user.name!r} has sessions that have not ended: {', '.join(live[:_NAMED])}"
+            f"{', …' if len(live) > _NAMED else ''}; terminate them first",
+            name=user.name,
+            sessions=list(live),
+        )
+
+
 def _user(row: Row[Any]) -> UserView:
-    return UserView(row.id, row.name, Role(row.role), row.created_at)
+    return UserView(row.id, row.name, Role(row.role), row.created_at, Limits.of(row))

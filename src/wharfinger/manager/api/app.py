@@ -3,7 +3,7 @@
 from fastapi import FastAPI
 
 from wharfinger import __version__
-from wharfinger.manager.api import errors, health, ingest, metrics, stream
+from wharfinger.manager.api import errors, health, ingest, kernel_logs, metrics, stream
 from wharfinger.manager.api.graphql import endpoint
 from wharfinger.manager.api.guard import Guard
 from wharfinger.manager.api.metrics import Metrics, RequestMetrics
@@ -23,7 +23,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = Metrics()
-    for part in (health, metrics, endpoint, stream, ingest):
+    for part in (health, metrics, endpoint, stream, kernel_logs, ingest):
         app.include_router(part.router)
     errors.install(app)
     # the last one added is the outermost

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from wharfinger.domain import errors
 from wharfinger.domain.errors import InvalidRequest, WharfingerError
+from wharfinger.manager.fleet.calls import AgentUnreachable
 from wharfinger.manager.storage.errors import StorageClosed, StorageUnavailable
 
 log = structlog.get_logger()
@@ -46,6 +47,7 @@ _STATUS: Final[tuple[tuple[type[WharfingerError], int], ...]] = (
     (errors.UnknownSelector, 400),
     (errors.NoAgents, 400),
     (errors.UnknownRegistry, 400),
+    (AgentUnreachable, 502),
     (StorageUnavailable, 503),
     (StorageClosed, 503),
 )

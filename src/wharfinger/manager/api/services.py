@@ -145,6 +145,20 @@ class Tasks(Protocol):
         """Raises `UnknownId` when entered."""
 
 
+class LogStream(Protocol):
+    """The output of a container, in pieces."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether its beginning is known to be lost."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces."""
+
+    async def __anext__(self) -> bytes:
+        """The next piece."""
+
+
 class Sessions(Protocol):
     """Sessions. Methods about one raise `UnknownId`."""
 
@@ -183,10 +197,11 @@ class Sessions(Protocol):
 
     def log(
         self, session_id: str, kernel_id: str | None, *, follow: bool, tail_bytes: int
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    ) -> AbstractAsyncContextManager[LogStream]:
         """The output of a kernel (None: the main one) in pieces; with `follow` until it ends.
 
-        Raises `UnknownId`, `Conflict` when it has no container yet, and `AgentUnreachable`.
+        Entering raises `UnknownId`, `Conflict` when it has no container (yet: with `follow` that
+        is waited for), and `AgentUnreachable`, which comes from the pieces as well.
         """
 
 

@@ -1,14 +1,15 @@
 """The agents' rows: joining, coming back, cordoned, lost, retired."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from wharfinger.contracts.ingest import Capacity, EngineFacts, Registration
 from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
 from wharfinger.domain.platforms import Platform
-from wharfinger.domain.sessions import WITH_CONTAINER
+from wharfinger.domain.sessions import AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES, WITH_CONTAINER
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
@@ -36,6 +37,31 @@ def one(conn: Connection, agent_id: str) -> AgentView:
     if row is None:
         raise UnknownId(f"there is no agent {agent_id!r}", id=agent_id)
     return _view(row, now(conn))
+
+
+def occupied(conn: Connection, views: Iterable[AgentView]) -> list[AgentView]:
+    """These agents with what their kernels occupy."""
+    kernels = tables.kernels
+    rows = conn.execute(
+        select(
+            kernels.c.agent_id,
+            func.sum(kernels.c.cpu),
+            func.sum(kernels.c.mem),
+            func.sum(kernels.c.gpu),
+            func.count(kernels.c.session_id.distinct()),
+        )
+        .where(kernels.c.status.in_(AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES))
+        .group_by(kernels.c.agent_id)
+    )
+    use = {
+        agent_id: (Slots(int(cpu), int(mem), int(gpu)), sessions)
+        for agent_id, cpu, mem, gpu, sessions in rows
+    }
+    shown = []
+    for view in views:
+        slots, sessions = use.get(view.id, (Slots(), 0))
+        shown.append(replace(view, occupied=slots.to_json(), sessions=sessions))
+    return shown
 
 
 def contact(conn: Connection, agent_id: str) -> AgentContact | None:

@@ -113,11 +113,11 @@ class Fleet:
 
     async def agents(self) -> list[AgentView]:
         """All agents but the retired, by id."""
-        return await self._storage.read(agents.present)
+        return await self._storage.read(_all_shown)
 
     async def agent(self, agent_id: str) -> AgentView:
         """One agent; raises `UnknownId`."""
-        return await self._storage.read(agents.one, agent_id)
+        return await self._storage.read(_shown, agent_id)
 
     async def agent_images(self, agent_id: str) -> list[AgentImageView]:
         """What its engine holds, by reference."""
@@ -131,12 +131,12 @@ class Fleet:
     async def cordon(self, agent_id: str, *, by: str) -> AgentView:
         """Close it to new sessions."""
         log.info("agent cordoned", agent=agent_id, by=by)
-        return await self._storage.write(agents.cordon, agent_id, cordoned=True)
+        return await self._storage.write(_cordon, agent_id, cordoned=True)
 
     async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
         """Open it to new sessions."""
         log.info("agent uncordoned", agent=agent_id, by=by)
-        return await self._storage.write(agents.cordon, agent_id, cordoned=False)
+        return await self._storage.write(_cordon, agent_id, cordoned=False)
 
     async def retire(self, agent_id: str, *, by: str) -> AgentView:
         """Remove it: its process is refused from now on, and its open attempts end."""
@@ -222,6 +222,20 @@ class Fleet:
 
     async def _ring(self) -> None:
         await self._bus.publish(CHANGED, Message("", "changed", {}, "changed"))
+
+
+def _all_shown(conn: Connection) -> list[AgentView]:
+    return agents.occupied(conn, agents.present(conn))
+
+
+def _shown(conn: Connection, agent_id: str) -> AgentView:
+    (view,) = agents.occupied(conn, (agents.one(conn, agent_id),))
+    return view
+
+
+def _cordon(conn: Connection, agent_id: str, *, cordoned: bool) -> AgentView:
+    agents.cordon(conn, agent_id, cordoned=cordoned)
+    return _shown(conn, agent_id)
 
 
 def _register(

@@ -1,17 +1,19 @@
 """Agents and what they hold, as read from the database."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.contracts.ingest import EngineFacts
 from wharfinger.domain.platforms import Platform
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus
 
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent. `heard_seconds_ago` is by the database's clock."""
+    """One agent. `heard_seconds_ago` is by the database's clock. What it is `occupied` by (slots,
+    and how many sessions) is told where agents are shown."""
 
     id: str
     scaling_group: str
@@ -24,6 +26,8 @@ class AgentView:
     engine: EngineFacts
     slots: Mapping[str, Any]
     heard_seconds_ago: float
+    occupied: Mapping[str, Any] = field(default_factory=lambda: Slots().to_json())
+    sessions: int = 0
 
     @property
     def platform(self) -> Platform:

@@ -12,7 +12,12 @@ from wharfinger.manager.api.graphql import guard as graphql_guard
 from wharfinger.manager.api.graphql.schema import sdl
 
 SCHEMA = build_schema(sdl())
-ARGUMENTS = {"String!": '"x"', "ID!": '"x"', "[String!]!": '["x"]'}
+ARGUMENTS = {
+    "String!": '"x"',
+    "ID!": '"x"',
+    "[String!]!": '["x"]',
+    "[KernelSpec!]!": '[{reference: "h/app:v1"}]',
+}
 
 CLOSED_ROUTES = [route for route, rule in ROUTES.items() if rule is not Rule.OPEN]
 

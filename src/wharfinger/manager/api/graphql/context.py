@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import strawberry
 
+from wharfinger.manager.access.limits import Occupied
 from wharfinger.manager.access.permissions import Ownership
 from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.api.services import Services
@@ -19,6 +20,7 @@ class Context:
     request_id: str
     ownership: dict[str, Ownership] = field(default_factory=dict)
     names: dict[str, str] | None = None
+    use: dict[str, Occupied] | None = None
 
     @property
     def by(self) -> str:
@@ -33,6 +35,12 @@ class Context:
         """Who the transition log means: `user NAME` where it has a user's id."""
         name = (await self._names()).get(by)
         return by if name is None else f"user {name}"
+
+    async def occupied(self, user_id: str) -> Occupied:
+        """What a user occupies. It is read once per request."""
+        if self.use is None:
+            self.use = await self.services.access.occupied()
+        return self.use.get(user_id, Occupied())
 
     async def _names(self) -> dict[str, str]:
         if self.names is None:

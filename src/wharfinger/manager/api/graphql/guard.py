@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import strawberry
@@ -68,3 +69,6 @@ def _storable(argument: str, value: object) -> None:
     elif isinstance(value, Sequence):
         for part in value:
             _storable(argument, part)
+    elif is_dataclass(value):
+        for part in fields(value):
+            _storable(argument, getattr(value, part.name))

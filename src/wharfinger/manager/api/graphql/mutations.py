@@ -2,30 +2,31 @@
 
 import strawberry
 
-from wharfinger.manager.api.graphql.context import Info, owning
+from wharfinger.domain.errors import Conflict, Forbidden
+from wharfinger.manager.access.principal import Role
+from wharfinger.manager.api.graphql.context import Context, Info, owning
+from wharfinger.manager.api.graphql.inputs import KernelSpec, limit_changes, session_request
+from wharfinger.manager.api.graphql.people import JoinTokenCreated, Token, TokenCreated, User
 from wharfinger.manager.api.graphql.results import (
     AddRegistryResult,
     AddUserResult,
     AgentChangeResult,
     CancelTaskResult,
     CreateJoinTokenResult,
+    CreateSessionResult,
     CreateTokenResult,
+    EndSessionResult,
     PreloadImageResult,
     RemoveRegistryResult,
     RemoveUserResult,
     RevokeTokenResult,
+    SetUserLimitsResult,
     UnloadImageResult,
 )
-from wharfinger.manager.api.graphql.types import (
-    Agent,
-    BackgroundTaskStarted,
-    JoinTokenCreated,
-    Registry,
-    Task,
-    Token,
-    TokenCreated,
-    User,
-)
+from wharfinger.manager.api.graphql.scalars import BigInt
+from wharfinger.manager.api.graphql.sessions import Session
+from wharfinger.manager.api.graphql.types import Agent, BackgroundTaskStarted, Registry, Task
+from wharfinger.manager.sessions.views import SessionView
 
 
 @strawberry.type
@@ -60,6 +61,57 @@ class Mutation:
         tasks = info.context.services.tasks
         owning(info).require((await tasks.show(id)).owner_id, f"Task {id}")
         return Task.of(await tasks.cancel(id, by=info.context.by), whole=False)
+
+    @strawberry.mutation
+    async def create_session(
+        self,
+        info: Info,
+        kernels: list[KernelSpec],
+        name: str | None = None,
+        scaling_group: str | None = None,
+    ) -> CreateSessionResult:
+        """Queue a session. It runs once its images are on its agents and your limits admit it."""
+        context = info.context
+        view = await context.services.sessions.create(
+            session_request(kernels, name, scaling_group), owner=context.principal
+        )
+        return Session.of(view, whole=False)
+
+    @strawberry.mutation
+    async def terminate_session(
+        self,
+        info: Info,
+        id: strawberry.ID,  # noqa: A002
+    ) -> EndSessionResult:
+        """End a session, whatever its state."""
+        sessions = info.context.services.sessions
+        owning(info).require((await sessions.show(id)).owner_id, f"Session {id}")
+        return Session.of(await sessions.terminate(id, by=info.context.by), whole=False)
+
+    @strawberry.mutation
+    async def cancel_session(
+        self,
+        info: Info,
+        id: strawberry.ID,  # noqa: A002
+        force: bool = False,
+    ) -> EndSessionResult:
+        """End a session of yours before it runs. A superadmin cancels others' with `force`."""
+        sessions = info.context.services.sessions
+        view = await sessions.show(id)
+        owning(info).require(view.owner_id, f"Session {id}")
+        _may_cancel(info.context, view, force=force)
+        return Session.of(await sessions.cancel(id, by=info.context.by), whole=False)
+
+    @strawberry.mutation
+    async def force_cancel_kernel(
+        self,
+        info: Info,
+        id: strawberry.ID,  # noqa: A002
+    ) -> EndSessionResult:
+        """Cancel the session of a kernel that does not run yet: kernels end together."""
+        sessions = info.context.services.sessions
+        view = await sessions.of_kernel(id)
+        return Session.of(await sessions.cancel(view.id, by=info.context.by), whole=False)
 
     @strawberry.mutation
     async def cordon_agent(self, info: Info, id: strawberry.ID) -> AgentChangeResult:  # noqa: A002
@@ -105,8 +157,29 @@ class Mutation:
 
     @strawberry.mutation
     async def remove_user(self, info: Info, name: str) -> RemoveUserResult:
-        """Remove a user and their tokens. The last superadmin stays."""
+        """Remove a user and their tokens. The last superadmin stays, and who has sessions."""
         return User.of(await info.context.services.access.remove_user(name))
+
+    @strawberry.mutation
+    async def set_user_limits(
+        self,
+        info: Info,
+        name: str,
+        max_sessions: int | None = strawberry.UNSET,
+        cpu: float | None = strawberry.UNSET,
+        mem: BigInt | None = strawberry.UNSET,
+        gpu: int | None = strawberry.UNSET,
+        scaling_groups: list[str] | None = strawberry.UNSET,
+    ) -> SetUserLimitsResult:
+        """Change what a user may occupy. Null is no limit; what is not given stays."""
+        changes = limit_changes(
+            max_sessions=max_sessions,
+            cpu=cpu,
+            mem=mem,
+            gpu=gpu,
+            scaling_groups=scaling_groups,
+        )
+        return User.of(await info.context.services.access.set_limits(name, changes))
 
     @strawberry.mutation
     async def create_token(self, info: Info, user: str, label: str) -> CreateTokenResult:
@@ -123,3 +196,17 @@ class Mutation:
         access = info.context.services.access
         owning(info).require((await access.token(id)).user_id, f"Token {id}")
         return Token.of(await access.revoke_token(id))
+
+
+def _may_cancel(context: Context, view: SessionView, *, force: bool) -> None:
+    principal = context.principal
+    if force and not principal.is_superadmin:
+        raise Forbidden(
+            "Only a superadmin may cancel with force",
+            needs=Role.SUPERADMIN.value,
+            role=principal.role,
+        )
+    if not force and view.owner_id != principal.user_id:
+        raise Conflict(
+            f"Session {view.id} is {view.owner}'s: cancel it with force", owner=view.owner
+        )

@@ -5,11 +5,13 @@ from typing import Annotated
 import strawberry
 
 from wharfinger.domain.errors import InvalidRequest
-from wharfinger.domain.states import TaskStatus
+from wharfinger.domain.states import KernelStatus, S, TaskStatus
 from wharfinger.manager.api.graphql.connections import Connection, key_of, page, page_size
 from wharfinger.manager.api.graphql.context import Info, owning
-from wharfinger.manager.api.graphql.results import AgentResult, TaskResult
-from wharfinger.manager.api.graphql.types import Agent, Image, Registry, Task, Token, User, Viewer
+from wharfinger.manager.api.graphql.people import Token, User, Viewer
+from wharfinger.manager.api.graphql.results import AgentResult, SessionResult, TaskResult
+from wharfinger.manager.api.graphql.sessions import Session
+from wharfinger.manager.api.graphql.types import Agent, Image, Registry, Task
 
 
 @strawberry.type
@@ -61,7 +63,7 @@ class Query:
         size = page_size(first)
         views = await info.context.services.tasks.list(
             owner_id=owning(info).only(),
-            statuses=[_status(word) for word in status or ()],
+            statuses=[_status(word, TaskStatus, "task") for word in status or ()],
             after=key_of(after),
             limit=size + 1,
         )
@@ -73,6 +75,31 @@ class Query:
         view = await info.context.services.tasks.show(id)
         owning(info).require(view.owner_id, f"Task {id}")
         return Task.of(view, whole=True)
+
+    @strawberry.field
+    async def sessions(
+        self,
+        info: Info,
+        first: int = 50,
+        after: str | None = None,
+        status: list[str] | None = None,
+    ) -> Connection[Session]:
+        """Sessions, newest first: your own, or all for a superadmin."""
+        size = page_size(first)
+        views = await info.context.services.sessions.list(
+            owner_id=owning(info).only(),
+            statuses=[_status(word, KernelStatus, "session") for word in status or ()],
+            after=key_of(after),
+            limit=size + 1,
+        )
+        return page(views, size, lambda view: Session.of(view, whole=False), lambda view: view.id)
+
+    @strawberry.field
+    async def session(self, info: Info, id: strawberry.ID) -> SessionResult:  # noqa: A002
+        """One session."""
+        view = await info.context.services.sessions.show(id)
+        owning(info).require(view.owner_id, f"Session {id}")
+        return Session.of(view, whole=True)
 
     @strawberry.field
     async def registries(self, info: Info) -> list[Registry]:
@@ -91,8 +118,8 @@ class Query:
         return [Token.of(view) for view in views]
 
 
-def _status(word: str) -> TaskStatus:
-    if word not in list(TaskStatus):
-        known = ", ".join(TaskStatus)
-        raise InvalidRequest(f"A task's status is one of {known}, not {word[:64]!r}")
-    return TaskStatus(word)
+def _status(word: str, statuses: type[S], thing: str) -> S:
+    if word not in list(statuses):
+        known = ", ".join(statuses)
+        raise InvalidRequest(f"A {thing}'s status is one of {known}, not {word[:64]!r}")
+    return statuses(word)

@@ -18,16 +18,9 @@ from wharfinger.manager.api.graphql.failures import (
     UnknownRegistry,
     UnknownSelector,
 )
-from wharfinger.manager.api.graphql.types import (
-    Agent,
-    BackgroundTaskStarted,
-    JoinTokenCreated,
-    Registry,
-    Task,
-    Token,
-    TokenCreated,
-    User,
-)
+from wharfinger.manager.api.graphql.people import JoinTokenCreated, Token, TokenCreated, User
+from wharfinger.manager.api.graphql.sessions import Session
+from wharfinger.manager.api.graphql.types import Agent, BackgroundTaskStarted, Registry, Task
 
 AgentResult = Annotated[Agent | UnknownId | Forbidden, strawberry.union("AgentResult")]
 AgentChangeResult = Annotated[
@@ -36,6 +29,24 @@ AgentChangeResult = Annotated[
 TaskResult = Annotated[Task | UnknownId | Forbidden, strawberry.union("TaskResult")]
 CancelTaskResult = Annotated[
     Task | UnknownId | Forbidden | Conflict, strawberry.union("CancelTaskResult")
+]
+SessionResult = Annotated[Session | UnknownId | Forbidden, strawberry.union("SessionResult")]
+CreateSessionResult = Annotated[
+    Session
+    | UnknownSelector
+    | UnknownRegistry
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused
+    | Forbidden
+    | Conflict
+    | InvalidRequest,
+    strawberry.union("CreateSessionResult"),
+]
+EndSessionResult = Annotated[
+    Session | UnknownId | Forbidden | Conflict, strawberry.union("EndSessionResult")
 ]
 PreloadImageResult = Annotated[
     BackgroundTaskStarted
@@ -91,6 +102,9 @@ AddUserResult = Annotated[
 ]
 RemoveUserResult = Annotated[
     User | UnknownId | Forbidden | Conflict, strawberry.union("RemoveUserResult")
+]
+SetUserLimitsResult = Annotated[
+    User | UnknownId | Forbidden | InvalidRequest, strawberry.union("SetUserLimitsResult")
 ]
 CreateTokenResult = Annotated[
     TokenCreated | UnknownId | Forbidden | InvalidRequest, strawberry.union("CreateTokenResult")

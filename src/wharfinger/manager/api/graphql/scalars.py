@@ -4,17 +4,25 @@ from datetime import UTC, datetime
 from typing import Any, Final, NewType
 
 import strawberry
+from graphql import GraphQLError
 from strawberry.types.scalar import ScalarDefinition
 
 BigInt = NewType("BigInt", int)
 """A whole number beyond 32 bits, such as bytes."""
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise GraphQLError(f"BigInt is a whole number, not {value!r}"[:200])
+    return value
+
 
 SCALARS: Final[dict[object, ScalarDefinition]] = {
     BigInt: strawberry.scalar(
         name="BigInt",
         description="A whole number that may exceed 32 bits, as a JSON number",
         serialize=int,
-        parse_value=int,
+        parse_value=_whole,
     ),
 }
 

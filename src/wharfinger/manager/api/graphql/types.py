@@ -8,31 +8,12 @@ import strawberry
 from strawberry.scalars import JSON
 
 from wharfinger.contracts.ingest import EngineFacts
-from wharfinger.manager.access.principal import Principal
-from wharfinger.manager.access.tokens import TokenView
-from wharfinger.manager.access.users import UserView
 from wharfinger.manager.api.graphql.context import Info
 from wharfinger.manager.api.graphql.scalars import BigInt, big, json, maybe_moment, moment
 from wharfinger.manager.api.services import RegistryView, TransitionView
 from wharfinger.manager.background.port import TaskView
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
-
-
-@strawberry.type(description="Who you are")
-class Viewer:
-    """The user whose token came with the request."""
-
-    id: strawberry.ID
-    name: str
-    role: str
-
-    @classmethod
-    def of(cls, principal: Principal) -> Self:
-        """From the principal."""
-        return cls(
-            id=strawberry.ID(principal.user_id), name=principal.name, role=principal.role.value
-        )
 
 
 @strawberry.type(description="One step in the life of a thing")
@@ -88,7 +69,8 @@ class AgentImage:
 
 @strawberry.type(description="The process beside one container engine")
 class Agent:
-    """`images` and `transitions` are read when asked for."""
+    """`images` and `transitions` are read when asked for. `occupied` is what the kernels bound to
+    it take of its `slots`, `sessions` how many sessions these belong to."""
 
     id: strawberry.ID
     scaling_group: str
@@ -100,6 +82,8 @@ class Agent:
     version: str
     engine: Engine
     slots: JSON
+    occupied: JSON
+    sessions: int
     heard_seconds_ago: float
 
     @classmethod
@@ -116,6 +100,8 @@ class Agent:
             version=view.version,
             engine=Engine.of(view.engine),
             slots=json(dict(view.slots)),
+            occupied=json(dict(view.occupied)),
+            sessions=view.sessions,
             heard_seconds_ago=view.heard_seconds_ago,
         )
 
@@ -291,62 +277,6 @@ class Registry:
     def of(cls, view: RegistryView) -> Self:
         """From the view."""
         return cls(host=view.host, url=view.url, username=view.username)
-
-
-@strawberry.type(description="Somebody who may have tokens")
-class User:
-    """A user."""
-
-    id: strawberry.ID
-    name: str
-    role: str
-    created_at: datetime
-
-    @classmethod
-    def of(cls, view: UserView) -> Self:
-        """From the view."""
-        return cls(
-            id=strawberry.ID(view.id),
-            name=view.name,
-            role=view.role.value,
-            created_at=moment(view.created_at),
-        )
-
-
-@strawberry.type(description="A user's token, without its secret")
-class Token:
-    """`user` is the user's name."""
-
-    id: strawberry.ID
-    user: str
-    label: str
-    created_at: datetime
-
-    @classmethod
-    def of(cls, view: TokenView) -> Self:
-        """From the view."""
-        return cls(
-            id=strawberry.ID(view.id),
-            user=view.user,
-            label=view.label,
-            created_at=moment(view.created_at),
-        )
-
-
-@strawberry.type(description="A new token of a user; it is not shown again")
-class TokenCreated:
-    """`token` is the secret."""
-
-    id: strawberry.ID
-    token: str
-
-
-@strawberry.type(description="A new token that agents may join with; it is not shown again")
-class JoinTokenCreated:
-    """`token` is the secret."""
-
-    id: strawberry.ID
-    token: str
 
 
 @strawberry.type(description="The task that was started")

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import Gauge
 from starlette.types import Message
 
-from wharfinger.manager.api.stream import TaskStream
+from wharfinger.manager.api.live import EventStream
 from wharfinger.manager.background.port import TaskEvent
 from wharfinger.manager.bus.port import SubscriberOverflow
 
@@ -71,7 +71,7 @@ class Client:
 async def run(watched: Watched, client: Client, **settings: Any) -> None:
     settings.setdefault("drain", asyncio.Event())
     gauge = Gauge("open", "Open.", registry=None)
-    stream = TaskStream(watched.open(), open_streams=gauge, **settings)
+    stream = EventStream(watched.open(), open_streams=gauge, **settings)
     async with asyncio.timeout(10):
         await stream({}, client.receive, client.send)
     assert watched.left
