@@ -61,12 +61,13 @@ def ls(url: str | None, as_json: bool) -> Exit:
         output.document(agents)
         return Exit.OK
     output.table(
-        ("ID", "GROUP", "STATUS", "PLATFORM", "ENGINE", "HEARD", "PROBLEM"),
+        ("ID", "GROUP", "STATUS", "USED", "PLATFORM", "ENGINE", "HEARD", "PROBLEM"),
         [
             (
                 each["id"],
                 each["scalingGroup"],
                 _status(each),
+                words.used(each["occupied"], each["slots"]),
                 _platform(each),
                 _engine(each),
                 f"{words.age(each['heardSecondsAgo'])} ago",
@@ -101,7 +102,7 @@ def show(agent_id: str, url: str | None, as_json: bool) -> Exit:
         ("engine", _engine(found)),
         ("problem", found["engine"]["problem"] or "none"),
         ("agent version", found["version"]),
-        ("slots", ", ".join(f"{key} {count}" for key, count in found["slots"].items()) or "-"),
+        ("used", words.used(found["occupied"], found["slots"])),
         ("heard", f"{words.age(found['heardSecondsAgo'])} ago"),
     ):
         output.line(f"{name + ':':15}{words.plain(value)}")

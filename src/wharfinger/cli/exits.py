@@ -3,8 +3,11 @@
 from enum import IntEnum
 from typing import Final
 
+from wharfinger.cli.display.session_summary import deciding
 from wharfinger.client.errors import ServerUnreachable
+from wharfinger.client.shapes import Session
 from wharfinger.domain.errors import WharfingerError
+from wharfinger.domain.states import KernelStatus
 
 
 class Exit(IntEnum):
@@ -23,9 +26,9 @@ class Exit(IntEnum):
     UNREACHABLE = 5
     """No manager is known, or it cannot be reached."""
     INTERRUPTED = 130
-    """Ctrl-C; a task that was started goes on."""
+    """Ctrl-C; a task or session that was started goes on."""
     READER_GONE = 141
-    """Whoever read the output closed it; a task that was started goes on."""
+    """Whoever read the output closed it; a task or session that was started goes on."""
 
 
 _OF_STATUS: Final = {
@@ -45,6 +48,17 @@ _OF_CODE: Final = {
 def of_status(status: str) -> Exit:
     """For a task that has ended so. Nothing but a true success is 0."""
     return _OF_STATUS.get(status, Exit.FAILED)
+
+
+def of_session(session: Session) -> Exit:
+    """For a session that runs or has ended: success is to run, or to have ended with 0."""
+    match session["status"]:
+        case KernelStatus.RUNNING:
+            return Exit.OK
+        case KernelStatus.TERMINATED if all(each["exitCode"] == 0 for each in deciding(session)):
+            return Exit.OK
+        case _:
+            return Exit.FAILED
 
 
 def of_error(error: WharfingerError) -> Exit:

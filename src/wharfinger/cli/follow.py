@@ -1,12 +1,14 @@
 """Follows a task to its end, and says how to go on where it cannot."""
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
 from wharfinger.cli import exits, output
-from wharfinger.cli.display import summary
-from wharfinger.cli.display.live import display_for
+from wharfinger.cli.display import layout, summary
+from wharfinger.cli.display.lines import LineLog
+from wharfinger.cli.display.live import Drawing, display_for
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.remote import ask
 from wharfinger.client.api import Api
@@ -74,7 +76,8 @@ class _Follower:
         """The task as it has ended."""
         self.task_id = await self._begin(api)
         self.task = await api.task(self.task_id)
-        with display_for(as_json=self._as_json) as display:
+        drawing = Drawing(LineLog(time.monotonic).update, layout.render)
+        with display_for(drawing, as_json=self._as_json) as display:
             self.rows_shown = display.keeps_rows
             display.show(self.task)
             async with aclosing(api.watch_task(self.task_id, on_outage=display.away)) as events:

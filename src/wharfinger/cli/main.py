@@ -19,6 +19,7 @@ _ENTRIES: Final = {
     "manager": Entry(f"{_HERE}.server:manager", "Run a manager."),
     "agent": Entry(f"{_HERE}.agent:agent", "Run this host's agent, or manage the agents."),
     "image": Entry(f"{_HERE}.image:image", "Bring images to hosts, take them away, list them."),
+    "session": Entry(f"{_HERE}.session:session", "Start sessions, see, follow and end them."),
     "task": Entry(f"{_HERE}.task:task", "See, follow and cancel background tasks."),
     "registry": Entry(f"{_HERE}.registry:registry", "The registries images may come from."),
     "user": Entry(f"{_HERE}.user:user", "Who may use the manager."),
@@ -43,7 +44,7 @@ def root(url: str | None) -> None:
       wharfinger up
       wharfinger registry add http://127.0.0.1:5000
       wharfinger image preload 127.0.0.1:5000/app:v1 --all-agents
-      wharfinger image ls
+      wharfinger session create 127.0.0.1:5000/app:v1 --wait
     """
 
 
@@ -55,7 +56,8 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Says on standard error whatever went wrong."""
     output.open_missing_streams()
-    as_json = "--json" in arguments
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in options
     try:
         code = _guarded(arguments, as_json=as_json)
         with output.writing():

@@ -54,6 +54,12 @@ def document(value: Any) -> None:
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
+def raw(chunk: bytes) -> None:
+    """Bytes as they are."""
+    with writing():
+        sys.stdout.buffer.write(chunk)
+
+
 def note(text: str) -> None:
     """A sentence on standard error; nobody may be there to read it."""
     with suppress(OSError, ValueError):
@@ -115,6 +121,10 @@ _STYLES: Final = {
     "partially_succeeded": "yellow",
     "failed": "red",
     "LOST": "red",
+    "RUNNING": "green",
+    "PULLING": "cyan",
+    "CANCELLED": "yellow",
+    "ERROR": "red",
     "cancelled": "yellow",
     "running": "cyan",
 }

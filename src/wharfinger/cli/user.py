@@ -1,16 +1,20 @@
-"""`wharfinger user`: who may use the manager."""
+"""`wharfinger user`: who may use the manager, and how much of it."""
 
 import click
 
 from wharfinger.cli import output, words
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.lazy import LazyGroup
+from wharfinger.cli.limits import groups, limit, used
 from wharfinger.cli.remote import ask, remote
+from wharfinger.client.api import Api
+from wharfinger.client.shapes import Viewer
+from wharfinger.domain.errors import UnknownId
 
 
 @click.group(cls=LazyGroup)
 def user() -> None:
-    """Add, list and remove users.
+    """Add, list, limit and remove users.
 
     \b
     Examples:
@@ -48,7 +52,7 @@ def add(name: str, role: str, url: str | None, as_json: bool) -> Exit:
 @user.command()
 @remote
 def ls(url: str | None, as_json: bool) -> Exit:
-    """List users.
+    """List users: what they occupy, of what they may have at a time.
 
     \b
     Example:
@@ -59,14 +63,59 @@ def ls(url: str | None, as_json: bool) -> Exit:
         output.document(users)
         return Exit.OK
     output.table(
-        ("NAME", "ROLE", "AGE", "ID"),
+        ("NAME", "ROLE", "USED", "GROUPS", "AGE", "ID"),
         [
-            (each["name"], each["role"], words.since(each["createdAt"]), each["id"])
+            (
+                each["name"],
+                each["role"],
+                used(each),
+                groups(each),
+                words.since(each["createdAt"]),
+                each["id"],
+            )
             for each in users
         ],
         empty="no users",
     )
     return Exit.OK
+
+
+@user.command()
+@click.argument("name", required=False)
+@remote
+def show(name: str | None, url: str | None, as_json: bool) -> Exit:
+    """Show a user, or yourself without a NAME: the limits, and what is occupied of them.
+
+    \b
+    Examples:
+      wharfinger user show
+      wharfinger user show ada
+    """
+
+    async def find(api: Api) -> Viewer:
+        if name is None:
+            return await api.viewer()
+        for each in await api.users():
+            if each["name"] == name:
+                return each
+        raise UnknownId(f"there is no user {name}")
+
+    found = ask(url, find)
+    if as_json:
+        output.document(found)
+        return Exit.OK
+    for key, value in (
+        ("name", found["name"]),
+        ("role", found["role"]),
+        ("used", used(found)),
+        ("scaling groups", groups(found)),
+        ("id", found["id"]),
+    ):
+        output.line(f"{key + ':':16}{words.plain(value)}")
+    return Exit.OK
+
+
+user.add_command(limit)
 
 
 @user.command()

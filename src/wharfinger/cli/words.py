@@ -2,8 +2,9 @@
 
 import math
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP: Final = 1024
@@ -61,6 +62,26 @@ def share(done: float, total: float) -> int:
 def count(number: int, thing: str) -> str:
     """`1 agent`, `2 agents`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def slot(name: str, amount: float) -> str:
+    """`2 cpu`, `0.5 cpu`, `4.0 GiB mem`, `1 gpu`."""
+    return f"{size(amount) if name == 'mem' else f'{amount:g}'} {name}"
+
+
+def slots(amounts: Mapping[str, Any]) -> str:
+    """`2 cpu, 4.0 GiB mem, 1 gpu`: those that are not nothing; `-` when all are."""
+    return ", ".join(slot(name, amount) for name, amount in amounts.items() if amount) or "-"
+
+
+def used(occupied: Mapping[str, Any], most: Mapping[str, Any], unknown: str = "?") -> str:
+    """`cpu 2/8, mem 4.0 GiB/16.0 GiB, gpu 0/1`; `unknown` stands for a `most` that is not there."""
+    parts = []
+    for name, amount in most.items():
+        show = size if name == "mem" else "{:g}".format
+        of = unknown if amount is None else show(amount)
+        parts.append(f"{name} {show(occupied.get(name, 0))}/{of}")
+    return ", ".join(parts) or "-"
 
 
 def remark(sentence: str) -> str:

@@ -1,31 +1,13 @@
 """The live display as text: a pure function of the task and the terminal's size."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from wharfinger.cli import words
+from wharfinger.cli.display.columns import FANCY, Columns, Glyphs, Line, cut
 from wharfinger.client.shapes import Item, Task
 from wharfinger.domain.states import TASK_TRANSITIONS
-
-Span = tuple[str, str]
-"""A piece of text and its style."""
-Line = list[Span]
-
-
-@dataclass(frozen=True, slots=True)
-class Glyphs:
-    """The characters bars are drawn with."""
-
-    full: str
-    empty: str
-    cut: str
-    dot: str
-
-
-FANCY: Final = Glyphs("━", "─", "…", " · ")
-ASCII: Final = Glyphs("#", "-", "..", ", ")
 
 ORDER: Final = ("running", "failed", "queued", "cancelled", "done", "skipped")
 """Whose lines come first, when not all fit."""
@@ -38,11 +20,6 @@ STYLES: Final = {
     "skipped": "green",
     "queued": "dim",
 }
-
-_LONGEST_NAME: Final = 32
-_WIDEST_BAR: Final = 40
-_SHORTEST_BAR: Final = 10
-_GAP: Final = "  "
 
 
 def short_name(reference: str) -> str:
@@ -89,13 +66,13 @@ def render(task: Task, width: int, height: int, glyphs: Glyphs = FANCY) -> list[
     several = len({item["reference"] for item in task["items"]}) > 1
     names = [_name(item, several) for item in shown]
     notes = [_told(item) for item in shown if item["status"] == "running"]
-    columns = _Columns.fitting(names, notes, width, glyphs)
-    lines = [_heading(task, glyphs), columns.overall(task)]
-    lines += [columns.item(name, item) for name, item in zip(names, shown, strict=True)]
+    columns = Columns.fitting(["all", *names], notes, width, glyphs)
+    lines = [_heading(task, glyphs), _overall(columns, task)]
+    lines += [_row(columns, name, item) for name, item in zip(names, shown, strict=True)]
     if rest:
         counts = ", ".join(f"{number} {status}" for status, number in tally(rest))
         lines.append([(f"and {len(rest)} more: {counts}", "dim")])
-    return [_cut(each, width, glyphs) for each in lines[:height]]
+    return [cut(each, width, glyphs) for each in lines[:height]]
 
 
 def _rank(status: str) -> int:
@@ -116,96 +93,35 @@ def _heading(task: Task, glyphs: Glyphs) -> Line:
     return spans
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Which columns the width has room for; `name` and `bar` are widths."""
+def _overall(columns: Columns, task: Task) -> Line:
+    """All of the task in one bar."""
+    progress = task["progress"]
+    return columns.meter(
+        ("all", "bold"),
+        progress["current"],
+        progress["total"],
+        overall_rate(task),
+        time_left(task),
+        style="bold",
+        amount=words.size if progress["unit"] == "bytes" else str,
+    )
 
-    name: int
-    bar: int
-    with_bytes: bool
-    with_rate: bool
-    glyphs: Glyphs
 
-    @classmethod
-    def fitting(
-        cls, names: Sequence[str], notes: Sequence[str], width: int, glyphs: Glyphs
-    ) -> "_Columns":
-        """Bytes are left out first, then the rate; the bar takes what is left."""
-        longest = max([len("all"), *(len(name) for name in names)])
-        name = min(longest, _LONGEST_NAME, max(width // 3, 8))
-        note = max([len("downloading"), *(len(note) for note in notes)])
-        fixed = name + len("  100 %  0:00:00 left  ") + note
-        rate, amount = len("  1000 MiB/s"), len("  1000 MiB of 1000 MiB")
-        spare = width - fixed - _SHORTEST_BAR
-        with_rate = spare >= rate
-        with_bytes = spare >= rate + amount
-        bar = width - fixed - with_rate * rate - with_bytes * amount - 2
-        return cls(name, max(min(bar, _WIDEST_BAR), 4), with_bytes, with_rate, glyphs)
-
-    def overall(self, task: Task) -> Line:
-        """All of the task in one bar."""
-        progress = task["progress"]
-        amount = words.size if progress["unit"] == "bytes" else str
-        return [
-            (self._padded("all"), "bold"),
-            *self._bar(progress["current"], progress["total"], "bold"),
-            *self._numbers(
-                progress["current"],
-                progress["total"],
-                overall_rate(task),
-                time_left(task),
-                amount,
-            ),
-        ]
-
-    def item(self, name: str, item: Item) -> Line:
-        """One host and image."""
-        status = item["status"]
-        style = STYLES.get(status, "")
-        line: Line = [(self._padded(name), "")]
-        if status != "running" or item["bytesTotal"] <= 0:
-            return [*line, (_GAP + (_told(item) or status), style)]
-        return [
-            *line,
-            *self._bar(item["bytesDone"], item["bytesTotal"], style),
-            *self._numbers(
-                item["bytesDone"],
-                item["bytesTotal"],
-                item["bytesPerSecond"],
-                item["etaSeconds"],
-                words.size,
-            ),
-            (_GAP + _told(item), style),
-        ]
-
-    def _padded(self, name: str) -> str:
-        cut = self.glyphs.cut
-        if len(name) > self.name:
-            name = name[: self.name - len(cut)] + cut
-        return name.ljust(self.name)
-
-    def _bar(self, done: int, total: int, style: str) -> Line:
-        full = self.bar * min(done, total) // total if total > 0 else 0
-        return [
-            (_GAP + self.glyphs.full * full, style),
-            (self.glyphs.empty * (self.bar - full), "dim"),
-        ]
-
-    def _numbers(
-        self,
-        done: int,
-        total: int,
-        rate: float | None,
-        eta: float | None,
-        amount: Callable[[int], str],
-    ) -> Line:
-        text = f"{_GAP}{words.share(done, total):3} %"
-        if self.with_bytes:
-            text += _GAP + f"{amount(done)} of {amount(total)}".rjust(20)
-        if self.with_rate:
-            text += _GAP + words.rate(rate).rjust(10)
-        left = f"{words.clock(eta)} left" if eta is not None else ""
-        return [(text + _GAP + left.rjust(12), "")]
+def _row(columns: Columns, name: str, item: Item) -> Line:
+    """One host and image."""
+    status = item["status"]
+    style = STYLES.get(status, "")
+    if status != "running" or item["bytesTotal"] <= 0:
+        return columns.text(name, _told(item) or status, style)
+    return columns.meter(
+        (name, ""),
+        item["bytesDone"],
+        item["bytesTotal"],
+        item["bytesPerSecond"],
+        item["etaSeconds"],
+        style=style,
+        note=_told(item),
+    )
 
 
 def _told(item: Item) -> str:
@@ -229,13 +145,3 @@ def _told(item: Item) -> str:
     if failure and item["status"] in {"queued", "running"}:
         parts.append(f"after {failure['class']}")
     return ", ".join(parts)
-
-
-def _cut(line: Line, width: int, glyphs: Glyphs) -> Line:
-    if sum(len(text) for text, _ in line) <= width:
-        return line
-    room, kept = max(width - len(glyphs.cut), 0), []
-    for text, style in line:
-        kept.append((text[:room], style))
-        room -= len(kept[-1][0])
-    return [*kept, (glyphs.cut[:width], "dim")]

@@ -1,32 +1,41 @@
-"""Paints a task where a person follows it."""
+"""Paints a task or a session where a person follows it."""
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from wharfinger.cli import output
-from wharfinger.cli.display import layout
-from wharfinger.cli.display.lines import LineLog
+from wharfinger.cli.display.columns import ASCII, FANCY, Glyphs, Line
 from wharfinger.client.errors import ServerUnreachable
-from wharfinger.client.shapes import Task
 
 _FRAME_SECONDS: Final = 0.1
 
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
-class Display(Protocol):
-    """Shows a task; a context manager, left in a state in which text can follow."""
+
+@dataclass(frozen=True, slots=True)
+class Drawing(Generic[T]):
+    """How a thing is shown: the lines that are new, or a picture of a width and a height."""
+
+    news: Callable[[T], list[str]]
+    picture: Callable[[T, int, int, Glyphs], list[Line]]
+
+
+class Display(Protocol[T_contra]):
+    """Shows a thing; a context manager, left in a state in which text can follow."""
 
     keeps_rows: bool
-    """Whether its last picture, which stays, has the task's items as rows."""
+    """Whether its last picture, which stays, has the thing's parts as rows."""
 
-    def show(self, task: Task) -> None:
-        """The task as it is now."""
+    def show(self, thing: T_contra) -> None:
+        """The thing as it is now."""
 
     def away(self, outage: ServerUnreachable) -> None:
-        """The manager is away; the task may go on all the same."""
+        """The manager is away; what is followed may go on all the same."""
 
     def __enter__(self) -> Self: ...
 
@@ -38,7 +47,7 @@ class Display(Protocol):
     ) -> None: ...
 
 
-def display_for(*, as_json: bool) -> Display:
+def display_for(drawing: Drawing[T], *, as_json: bool) -> Display[T]:
     """Bars where a terminal is, plain lines elsewhere.
 
     On standard output, unless that is for the JSON document: then on standard error.
@@ -48,24 +57,24 @@ def display_for(*, as_json: bool) -> Display:
 
     console = Console(file=stream)
     if console.is_terminal and not console.is_dumb_terminal:
-        return Bars(console)
-    return Lines(output.note if as_json else output.line)
+        return Bars(console, drawing.picture)
+    return Lines(output.note if as_json else output.line, drawing.news)
 
 
-class Lines:
+class Lines(Generic[T]):
     """Plain lines."""
 
     keeps_rows = False
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None], news: Callable[[T], list[str]]) -> None:
         self._write = write
-        self._log = LineLog(time.monotonic)
+        self._news = news
         self._away = False
 
-    def show(self, task: Task) -> None:
+    def show(self, thing: T) -> None:
         """The lines that are new."""
         self._away = False
-        for text in self._log.update(task):
+        for text in self._news(thing):
             self._write(text)
 
     def away(self, outage: ServerUnreachable) -> None:
@@ -81,15 +90,16 @@ class Lines:
         pass
 
 
-class Bars:
+class Bars(Generic[T]):
     """Live bars, at most ten frames a second, within the terminal's height."""
 
     keeps_rows = True
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: Any, picture: Callable[[T, int, int, Glyphs], list[Line]]) -> None:
         from rich.live import Live
 
         self._console = console
+        self._picture = picture
         self._live = Live(
             console=console,
             auto_refresh=False,
@@ -97,13 +107,13 @@ class Bars:
             redirect_stderr=False,
             vertical_overflow="crop",
         )
-        self._task: Task | None = None
+        self._thing: T | None = None
         self._outage = ""
         self._next_frame: asyncio.TimerHandle | None = None
 
-    def show(self, task: Task) -> None:
+    def show(self, thing: T) -> None:
         """Soon on the screen."""
-        self._task, self._outage = task, ""
+        self._thing, self._outage = thing, ""
         self._soon()
 
     def away(self, outage: ServerUnreachable) -> None:
@@ -131,12 +141,12 @@ class Bars:
         from rich.text import Text
 
         self._next_frame = None
-        if self._task is None:
+        if self._thing is None:
             return
         width, height = self._console.size
         unicode = self._console.encoding.startswith("utf")
-        glyphs = layout.FANCY if unicode else layout.ASCII
-        lines = layout.render(self._task, width - 1, max(height - 2, 3), glyphs)
+        glyphs = FANCY if unicode else ASCII
+        lines = self._picture(self._thing, width - 1, max(height - 2, 3), glyphs)
         if self._outage:
             lines.append([(self._outage[: width - 1], "yellow")])
         text = Text("\n", no_wrap=True).join(Text.assemble(*line) for line in lines)

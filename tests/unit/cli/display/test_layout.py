@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rig.task_answers import failure, item, task
 
-from wharfinger.cli.display.layout import ASCII, FANCY, ORDER, Glyphs, render, short_name
+from wharfinger.cli.display.columns import ASCII, FANCY, Glyphs
+from wharfinger.cli.display.layout import ORDER, render, short_name
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 ITEMS = st.lists(
