@@ -40,12 +40,16 @@ class Request:
 class OddManager:
     """`answers` are GraphQL data by the operation's name. Each watcher gets the next of `streams`.
 
+    Each reader of a session's log gets the next of `logs`, with `log_headers`.
+
     `raw` is sent instead of anything else: (status, content type, body).
     """
 
     answers: dict[str, Answer] = field(default_factory=dict)
     streams: list[Sequence[Step]] = field(default_factory=list)
     raw: tuple[int, str, bytes] | None = None
+    logs: list[Sequence[bytes | Odd]] = field(default_factory=list)
+    log_headers: dict[str, str] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     watched: threading.Event = field(default_factory=threading.Event)
     """Set when a stream came to `Odd.HOLD`."""
@@ -102,8 +106,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, "application/json", json.dumps(whole).encode())
 
     def do_GET(self) -> None:
-        if self._asked(None):
-            self._stream(self.manager.streams.pop(0))
+        if not self._asked(None):
+            return
+        if "/logs" in self.path:
+            headers = {"Content-Type": "text/plain", **self.manager.log_headers}
+            self._stream(self.manager.logs.pop(0), headers)
+        else:
+            headers = {"Content-Type": "text/event-stream; charset=utf-8"}
+            self._stream(self.manager.streams.pop(0), headers)
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the requests are kept."""
@@ -124,9 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self, steps: Sequence[Step]) -> None:
+    def _stream(self, steps: Sequence[Step], headers: dict[str, str]) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.close_connection = True

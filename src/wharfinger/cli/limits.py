@@ -68,7 +68,7 @@ def limit(
 
 def used(user: Viewer) -> str:
     """`sessions 2/10, cpu 4/16, mem 8.0 GiB/no limit, gpu 0/2`."""
-    return words.used(user["occupied"], user["limits"], unknown="no limit")
+    return words.used(user["occupied"], user["limits"], unlimited="no limit")
 
 
 def groups(user: Viewer) -> str:

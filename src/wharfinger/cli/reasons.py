@@ -45,12 +45,12 @@ def _in_line(data: Data) -> str:
 def _quota_exceeded(data: Data) -> str:
     quota, occupied, asked = (data.get(key) or {} for key in ("quota", "occupied", "asked"))
     exceeded = [
-        f"{words.slot(name, asked[name])} would come to {words.slot(name, occupied[name])} "
-        f"of {words.slot(name, quota[name])}"
+        f"it asks for {words.slot(name, asked[name])}, and {words.amount(name, occupied[name])} "
+        f"of {words.amount(name, quota[name])} is taken"
         for name in data.get("exceeds", ())
         if all(name in part for part in (quota, occupied, asked))
     ]
-    return ": ".join(filter(None, ["the user's limit is reached", ", ".join(exceeded)]))
+    return ": ".join(filter(None, ["the user's limit is reached", "; ".join(exceeded)]))
 
 
 def _sessions_exceeded(data: Data) -> str:

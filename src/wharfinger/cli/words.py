@@ -64,24 +64,31 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def slot(name: str, amount: float) -> str:
+def amount(slot_name: str, number: float) -> str:
+    """`2` or `0.5` of cpu and gpu, `4.0 GiB` of mem."""
+    return size(number) if slot_name == "mem" else f"{number:g}"
+
+
+def slot(name: str, number: float) -> str:
     """`2 cpu`, `0.5 cpu`, `4.0 GiB mem`, `1 gpu`."""
-    return f"{size(amount) if name == 'mem' else f'{amount:g}'} {name}"
+    return f"{amount(name, number)} {name}"
 
 
 def slots(amounts: Mapping[str, Any]) -> str:
     """`2 cpu, 4.0 GiB mem, 1 gpu`: those that are not nothing; `-` when all are."""
-    return ", ".join(slot(name, amount) for name, amount in amounts.items() if amount) or "-"
+    return ", ".join(slot(name, number) for name, number in amounts.items() if number) or "-"
 
 
-def used(occupied: Mapping[str, Any], most: Mapping[str, Any], unknown: str = "?") -> str:
-    """`cpu 2/8, mem 4.0 GiB/16.0 GiB, gpu 0/1`; `unknown` stands for a `most` that is not there."""
-    parts = []
-    for name, amount in most.items():
-        show = size if name == "mem" else "{:g}".format
-        of = unknown if amount is None else show(amount)
-        parts.append(f"{name} {show(occupied.get(name, 0))}/{of}")
-    return ", ".join(parts) or "-"
+def used(occupied: Mapping[str, Any], most: Mapping[str, Any], unlimited: str = "?") -> str:
+    """`cpu 2/8, mem 4.0 GiB/16.0 GiB, gpu 0/1`; `unlimited` stands for a `most` that is None."""
+    return (
+        ", ".join(
+            f"{name} {amount(name, occupied.get(name, 0))}/"
+            f"{unlimited if number is None else amount(name, number)}"
+            for name, number in most.items()
+        )
+        or "-"
+    )
 
 
 def remark(sentence: str) -> str:

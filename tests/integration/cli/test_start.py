@@ -33,7 +33,12 @@ def imported(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("agent", "--help"), ("agent", "ls"), ("task", "watch", "x")],
+    [
+        ("agent", "--help"),
+        ("agent", "ls"),
+        ("task", "watch", "x"),
+        ("session", "create", "r/app:v1", "--wait"),
+    ],
 )
 def test_a_command_never_imports_the_server(arguments: tuple[str, ...]) -> None:
     modules = imported(*arguments)

@@ -31,7 +31,9 @@ def test_help_of_agent_lists_its_commands(capsys: pytest.CaptureFixture[str]) ->
         assert f"  {command} " in told
 
 
-@pytest.mark.parametrize("group", ["image", "task", "registry", "user", "token", "agent"])
+@pytest.mark.parametrize(
+    "group", ["image", "session", "task", "registry", "user", "token", "agent"]
+)
 def test_every_command_has_an_example(group: str, capsys: pytest.CaptureFixture[str]) -> None:
     run([group, "--help"])
     listed = capsys.readouterr().out.partition("Commands:")[2].split("\n")
