@@ -12,7 +12,7 @@ from wharfinger.manager.storage.transitions import Transition
 
 def kernel_row(kernel_id: str = "k1", session_id: str = "s1", **differing: Any) -> Kernel:
     """A kernel in the queue."""
-    usual = {
+    usual: dict[str, Any] = {
         "id": kernel_id,
         "session_id": session_id,
         "position": 0,
@@ -67,7 +67,7 @@ def session_view(
 ) -> SessionView:
     """A session of one kernel in the queue."""
     row = kernel_row(f"{session_id}-k1", session_id, owner_id=owner_id)
-    usual = {
+    usual: dict[str, Any] = {
         "id": session_id,
         "name": f"name of {session_id}",
         "owner_id": owner_id,
