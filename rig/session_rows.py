@@ -65,6 +65,7 @@ def add_session(
 def advance(
     conn: Connection,
     kernel_id: str,
+    /,
     *states: KernelStatus,
     upto: KernelStatus | None = None,
     **values: Any,
