@@ -12,10 +12,12 @@ import threading
 
 import pytest
 from rig.odd_manager import Odd, OddManager
+from rig.session_answers import kernel, session
 from rig.task_answers import history, item, task
 
 from .conftest import Program
 from .test_following import PRELOAD, event
+from .test_sessions import CREATE, whole
 
 ROWS, COLUMNS = 10, 90
 QUEUED = task(*(item(f"gpu-{n:02}", "queued") for n in range(20)))
@@ -118,3 +120,20 @@ def test_no_colour_where_it_is_unwanted(program: Program, manager: OddManager) -
     text = terminal.text()
     assert "task-1" in text
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", text)
+
+
+def test_a_pull_of_a_session_is_a_bar_until_it_runs(program: Program, manager: OddManager) -> None:
+    runs = session(kernel("RUNNING"))
+    manager.answers |= {"CreateSession": {"answer": session()}, "Session": {"answer": runs}}
+    manager.streams = [[whole("1-1", "session_updated", session(kernel("PULLING"))), Odd.HOLD]]
+    program.environ |= {"TERM": "xterm-256color"}
+    terminal = Terminal()
+    create = program.start(*CREATE, "--wait", stdout=terminal.theirs, stderr=terminal.theirs)
+    terminal.wait_for("downloading on gpu-a")
+    create.send_signal(signal.SIGINT)
+    assert create.wait(30) == 130
+    bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.text())
+    assert "session s1 · PULLING" in bare
+    assert "app:v1  ━" in bare
+    assert "50 %" in bare
+    assert "wharfinger session watch s1" in bare

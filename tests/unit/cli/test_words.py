@@ -77,3 +77,11 @@ def test_foreign_text_cannot_move_the_cursor() -> None:
 )
 def test_what_follows_error_begins_small_and_has_no_full_stop(sentence: str, told: str) -> None:
     assert words.remark(sentence) == told
+
+
+def test_slots_are_told_with_their_units() -> None:
+    asked = {"cpu": 0.5, "mem": 4 * 2**30, "gpu": 0}
+    assert words.slots(asked) == "0.5 cpu, 4.0 GiB mem"
+    assert words.slots({}) == "-"
+    most = {"cpu": 8.0, "mem": 16 * 2**30, "gpu": None}
+    assert words.used(asked, most) == "cpu 0.5/8, mem 4.0 GiB/16.0 GiB, gpu 0/?"
