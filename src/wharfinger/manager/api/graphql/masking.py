@@ -37,8 +37,9 @@ def _told(error: GraphQLError, request_id: str) -> dict[str, Any]:
         return cause.to_json()
     if isinstance(cause, RecursionError):
         return InvalidRequest("The document is nested too deeply").to_json()
-    # before a field runs there is no path, and what is wrong is the document or its variables
-    if cause is None and error.path is None:
+    # before a field runs there is no path, and what is wrong is the document or its variables; a
+    # scalar that refuses a variable is the cause of such an error
+    if (cause is None or isinstance(cause, GraphQLError)) and error.path is None:
         return InvalidRequest(error.message).to_json()
     log.error("resolver met a defect", path=error.path, exc_info=cause or error)
     return masked(request_id)
