@@ -20,12 +20,12 @@ from wharfinger.manager.background.port import TaskResult, TaskRun
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import VaultError
+from wharfinger.manager.errands import Errands
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
+from wharfinger.manager.fleet.pause import Pause
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.board import Board
-from wharfinger.manager.images.errands import Errands
 from wharfinger.manager.images.items import ItemRow
-from wharfinger.manager.images.pause import Pause
 from wharfinger.manager.images.rounds import Rounds
 from wharfinger.manager.images.standing import (
     advance,

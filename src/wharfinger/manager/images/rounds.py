@@ -18,9 +18,9 @@ from wharfinger.domain.errors import WharfingerError
 from wharfinger.manager.background.port import LostTask, TaskRun
 from wharfinger.manager.bus.follow import follow
 from wharfinger.manager.bus.port import Bus, Message
+from wharfinger.manager.errands import Errands
 from wharfinger.manager.fleet.service import CHANGED, PROGRESS
 from wharfinger.manager.images.board import Board
-from wharfinger.manager.images.errands import Errands
 from wharfinger.manager.images.items import OPEN, ItemRow
 from wharfinger.manager.storage.port import Storage
 
@@ -59,7 +59,7 @@ class Rounds:
                 group.create_task(follow(self._bus, PROGRESS, self._heard_progress)),
                 group.create_task(self._heed_cancel()),
             ]
-            errands = Errands(group)
+            errands = Errands(group.create_task)
             try:
                 ended = await self._until_ended(once, errands)
             finally:

@@ -16,11 +16,11 @@ from wharfinger.domain.states import AgentStatus, ItemStatus
 from wharfinger.manager.background.holding import hold
 from wharfinger.manager.background.port import TaskResult, TaskRun
 from wharfinger.manager.bus.port import Bus
+from wharfinger.manager.errands import Errands
 from wharfinger.manager.fleet import agents, inventory
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.board import Board
-from wharfinger.manager.images.errands import Errands
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.images.rounds import Rounds
 from wharfinger.manager.storage.port import Storage

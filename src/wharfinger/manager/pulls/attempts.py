@@ -117,6 +117,16 @@ def of_items(conn: Connection, item_ids: Sequence[str]) -> dict[str, Attempt]:
     return {row.item_id: _attempt(row) for row in rows}
 
 
+def open_of_kernels(conn: Connection) -> list[Attempt]:
+    """The open attempts of kernels, by agent and age."""
+    rows = conn.execute(
+        select(attempts)
+        .where(attempts.c.status.in_(OPEN), attempts.c.kernel_id.is_not(None))
+        .order_by(attempts.c.agent_id, attempts.c.created_at, attempts.c.id)
+    )
+    return [_attempt(row) for row in rows]
+
+
 def of_agent(conn: Connection, agent_id: str, attempt_ids: Iterable[str]) -> set[str]:
     """Which of these attempts are this agent's."""
     return set(

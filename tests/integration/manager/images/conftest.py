@@ -17,11 +17,10 @@ from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
-from wharfinger.manager.fleet import agents
+from wharfinger.manager.fleet import agents, pause
 from wharfinger.manager.fleet.calls import AgentCalls
 from wharfinger.manager.fleet.views import AgentContact
 from wharfinger.manager.images import items as rows
-from wharfinger.manager.images import pause
 from wharfinger.manager.images.items import ItemRow, NewItem
 from wharfinger.manager.images.listing import PRELOAD, UNLOAD
 from wharfinger.manager.images.preload import Preload

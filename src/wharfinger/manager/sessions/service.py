@@ -1,0 +1,143 @@
+"""Sessions as asked for: queued, shown, watched and ended. The loops do the rest."""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from sqlalchemy import Connection
+
+from wharfinger.domain.errors import Conflict
+from wharfinger.domain.sessions import TERMINAL, Reason
+from wharfinger.domain.states import KernelStatus
+from wharfinger.manager.access.principal import Principal
+from wharfinger.manager.bus.port import Bus
+from wharfinger.manager.catalogue.registries import Registries
+from wharfinger.manager.sessions import creating, endings, kernels, reading
+from wharfinger.manager.sessions.bells import SessionBells
+from wharfinger.manager.sessions.channels import ring
+from wharfinger.manager.sessions.live import LivePulls
+from wharfinger.manager.sessions.logs import KernelLogs
+from wharfinger.manager.sessions.requests import SessionRequest, check
+from wharfinger.manager.sessions.story import SessionEvent
+from wharfinger.manager.sessions.views import SessionView
+from wharfinger.manager.sessions.watch import SessionWatch
+from wharfinger.manager.storage.port import Storage
+
+_RUNS = (KernelStatus.RUNNING, KernelStatus.TERMINATING)
+
+
+class Sessions:
+    """What people do with sessions. Methods about one raise `UnknownId`."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        bus: Bus,
+        registries: Registries,
+        live: LivePulls,
+        bells: SessionBells,
+        logs: KernelLogs,
+    ) -> None:
+        self._storage = storage
+        self._bus = bus
+        self._registries = registries
+        self._live = live
+        self._logs = logs
+        self._watch = SessionWatch(bells, live, self._read)
+
+    async def create(self, request: SessionRequest, *, owner: Principal) -> SessionView:
+        """Queue a session, without asking any registry: one that is away fails nobody here.
+
+        Raises `InvalidRequest`, `InvalidReference`, `UnknownRegistry`, `UnknownSelector`,
+        `Forbidden` or `Conflict`; nothing is half made.
+        """
+        references = check(request)
+        for registry in sorted({reference.registry for reference in references}):
+            await self._registries.connection(registry)
+        view = await self._storage.write(creating.create, request, references, owner.user_id)
+        await ring(self._bus)
+        return view
+
+    async def list(
+        self,
+        *,
+        owner_id: str | None,
+        statuses: Collection[KernelStatus],
+        after: str | None,
+        limit: int,
+    ) -> Sequence[SessionView]:
+        """Newest first; `after` is the id of the last one seen."""
+        views = await self._storage.read(
+            reading.page, owner_id=owner_id, statuses=statuses, after=after, limit=limit
+        )
+        return [self._with_pulls(view) for view in views]
+
+    async def show(self, session_id: str) -> SessionView:
+        """One session."""
+        return self._with_pulls(await self._read(session_id))
+
+    async def of_kernel(self, kernel_id: str) -> SessionView:
+        """The session this kernel belongs to."""
+        return self._with_pulls(await self._storage.read(reading.of_kernel, kernel_id))
+
+    async def terminate(self, session_id: str, *, by: str) -> SessionView:
+        """End it, whatever its state; one that has ended is answered as it is."""
+        view = await self._storage.write(_terminate, session_id, by=by)
+        await ring(self._bus)
+        return view
+
+    async def cancel(self, session_id: str, *, by: str) -> SessionView:
+        """End it before it runs; raises `Conflict` when it runs or has ended."""
+        view = await self._storage.write(_cancel, session_id, by=by)
+        await ring(self._bus)
+        return view
+
+    def watch(
+        self, session_id: str, *, last_event_id: str | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[SessionEvent]]:
+        """See `SessionWatch.watch`."""
+        return self._watch.watch(session_id, last_event_id=last_event_id)
+
+    def log(
+        self, session_id: str, kernel_id: str | None, *, follow: bool, tail_bytes: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `KernelLogs.open`."""
+        return self._logs.open(session_id, kernel_id, follow=follow, tail_bytes=tail_bytes)
+
+    async def _read(self, session_id: str) -> SessionView:
+        return await self._storage.read(reading.one, session_id)
+
+    def _with_pulls(self, view: SessionView) -> SessionView:
+        current = [kernel.row.attempt_id for kernel in view.kernels if kernel.row.attempt_id]
+        return view.with_pulls(self._live.figures(current))
+
+
+def _terminate(conn: Connection, session_id: str, *, by: str) -> SessionView:
+    endings.end(
+        conn,
+        session_id,
+        KernelStatus.TERMINATED,
+        reason="terminated by request",
+        by=by,
+        info=Reason.ENDED_BY_USER,
+    )
+    return reading.one(conn, session_id)
+
+
+def _cancel(conn: Connection, session_id: str, *, by: str) -> SessionView:
+    for kernel in kernels.of_session(conn, session_id, lock=True):
+        if kernel.status in _RUNS or kernel.status in TERMINAL:
+            raise Conflict(
+                f"session {session_id} cannot be cancelled: kernel {kernel.id} is {kernel.status}; "
+                "one that runs is terminated",
+                kernelId=kernel.id,
+                status=kernel.status.value,
+            )
+    endings.end(
+        conn,
+        session_id,
+        KernelStatus.CANCELLED,
+        reason="cancelled by request",
+        by=by,
+        info=Reason.ENDED_BY_USER,
+    )
+    return reading.one(conn, session_id)
