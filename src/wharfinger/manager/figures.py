@@ -102,7 +102,7 @@ class SchedulerFigures:
         )
         self._queue = Gauge(
             "wharfinger_scheduler_queue_length",
-            "Sessions in the queue when the last round of this manager's scheduler began.",
+            "Sessions that the last round of this manager's scheduler left in the queue.",
             registry=registry,
         )
 

@@ -66,6 +66,12 @@ def test_every_route_is_told() -> None:
     assert [route for route in told if route not in page] == []
 
 
+def test_the_metrics_of_the_cluster_are_told_with_those_of_the_api() -> None:
+    page = PAGES["metrics"]()
+    for name in ("open_streams", "agents", "sessions_waiting", "scheduler_round_seconds"):
+        assert f"| `wharfinger_{name}` |" in page
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_written_once(name: str, tmp_path: Path) -> None:
     write_pages(tmp_path)
