@@ -1,11 +1,11 @@
 """How long kernels were in their states, from the transition log as it grows."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from wharfinger.domain.states import KERNEL_TRANSITIONS, KernelStatus
 from wharfinger.manager.storage.clock import now
@@ -115,15 +115,17 @@ def _read(conn: Connection, counted: int, settled: float) -> _Batch:
             for row in of_kernels
             if row.entered is not None
         ],
-        to_running=_starts(conn, [row for row in of_kernels if row.to == KernelStatus.RUNNING]),
+        to_running=_starts(
+            conn, {row.id: row.entity_id for row in of_kernels if row.to == KernelStatus.RUNNING}
+        ),
     )
 
 
-def _starts(conn: Connection, ran: Collection[Row[Any]]) -> list[float]:
-    """Of sessions whose last kernel came to run with one of these rows."""
+def _starts(conn: Connection, ran: Mapping[int, str]) -> list[float]:
+    """Of sessions whose last kernel came to run with one of these rows: kernels by row."""
     if not ran:
         return []
-    of_these = select(kernels.c.session_id).where(kernels.c.id.in_([r.entity_id for r in ran]))
+    of_these = select(kernels.c.session_id).where(kernels.c.id.in_(ran.values()))
     rows = conn.execute(
         select(
             sessions.c.created_at,
@@ -141,5 +143,4 @@ def _starts(conn: Connection, ran: Collection[Row[Any]]) -> list[float]:
         .group_by(sessions.c.id, sessions.c.created_at)
         .having(func.count(transitions.c.id) == func.count(kernels.c.id))
     )
-    counted = {row.id for row in ran}
-    return [max(0.0, at - created) for created, at, last in rows if last in counted]
+    return [max(0.0, at - created) for created, at, last in rows if last in ran]
