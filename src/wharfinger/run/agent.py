@@ -25,6 +25,10 @@ async def run_agent(settings: RemoteAgentSettings, joined: Callable[[], None]) -
             host=settings.host,
             port=settings.port,
             advertise=settings.advertise,
+            cpu=settings.cpu,
+            mem=settings.mem,
+            gpu=settings.gpu,
+            network=settings.network,
         ),
         engine,
     )

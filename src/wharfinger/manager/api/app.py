@@ -3,7 +3,8 @@
 from fastapi import FastAPI
 
 from wharfinger import __version__
-from wharfinger.manager.api import errors, health, ingest, kernel_logs, metrics, stream
+from wharfinger.manager.api import errors, health, ingest, kernel_logs, stream
+from wharfinger.manager.api import metrics as metrics_route
 from wharfinger.manager.api.graphql import endpoint
 from wharfinger.manager.api.guard import Guard
 from wharfinger.manager.api.metrics import Metrics, RequestMetrics
@@ -11,8 +12,8 @@ from wharfinger.manager.api.request_id import RequestIds
 from wharfinger.manager.api.services import Services
 
 
-def create_app(services: Services) -> FastAPI:
-    """The API over these services. Others add collectors to `app.state.metrics`."""
+def create_app(services: Services, metrics: Metrics | None = None) -> FastAPI:
+    """The API over these services. Others may have added collectors to `metrics`."""
     app = FastAPI(
         title="Wharfinger",
         version=__version__,
@@ -22,8 +23,8 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    app.state.metrics = Metrics()
-    for part in (health, metrics, endpoint, stream, kernel_logs, ingest):
+    app.state.metrics = metrics or Metrics()
+    for part in (health, metrics_route, endpoint, stream, kernel_logs, ingest):
         app.include_router(part.router)
     errors.install(app)
     # the last one added is the outermost
