@@ -87,14 +87,12 @@ async def _broken(_: web.Request, __: dict[str, Any]) -> web.StreamResponse:
 
 
 @pytest.fixture
-async def bringing(
-    sqlite_storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Bringing]:
+async def bringing(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bringing]:
     monkeypatch.setattr(pause, "_LONGEST", 0.01)
     bus, vault = MemoryBus(), Vault(Fernet.generate_key())
 
     async def contact(agent_id: str) -> AgentContact | None:
-        return await sqlite_storage.read(agents.contact, agent_id)
+        return await storage.read(agents.contact, agent_id)
 
     calls = AgentCalls(contact, vault)
     async with OddAgent(_broken) as agent, RegistryClient() as client:
@@ -115,10 +113,10 @@ async def bringing(
                 )
             )
 
-        await sqlite_storage.write(begin)
-        registries = Registries(sqlite_storage, vault, client)
+        await storage.write(begin)
+        registries = Registries(storage, vault, client)
         precond = CheckPrecond(
-            sqlite_storage,
+            storage,
             bus,
             calls,
             registries,
@@ -128,7 +126,7 @@ async def bringing(
             period=0.05,
         )
         await precond.start()
-        yield Bringing(sqlite_storage, agent, precond)
+        yield Bringing(storage, agent, precond)
         await precond.stop()
     await calls.close()
 

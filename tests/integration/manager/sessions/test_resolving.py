@@ -56,11 +56,11 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(sqlite_storage: Storage) -> AsyncIterator[Asking]:
+async def asking(storage: Storage) -> AsyncIterator[Asking]:
     async with RegistryClient(Limits(tries=1)) as client:
-        registries = Registries(sqlite_storage, Vault(Fernet.generate_key()), client)
-        made = Asking(sqlite_storage, registries, client)
-        await sqlite_storage.write(insert_host, "a-1")
+        registries = Registries(storage, Vault(Fernet.generate_key()), client)
+        made = Asking(storage, registries, client)
+        await storage.write(insert_host, "a-1")
         yield made
         await made.resolve.stop()
 
@@ -121,9 +121,9 @@ async def test_a_registry_that_was_forgotten_meanwhile_ends_the_session(asking: 
 
 
 async def test_what_may_pass_is_asked_again_after_1_5_15_and_15_seconds_for_a_minute(
-    sqlite_storage: Storage,
+    storage: Storage,
 ) -> None:
-    await sqlite_storage.write(_insert, "s", IMAGE)
+    await storage.write(_insert, "s", IMAGE)
 
     def fail(conn: Connection, failing_for: float) -> tuple[KernelStatus, int]:
         at = now(conn)
@@ -135,14 +135,14 @@ async def test_what_may_pass_is_asked_again_after_1_5_15_and_15_seconds_for_a_mi
         [kernel, _] = kernels.where(conn, tables.kernels.c.session_id == "s")
         return kernel.status, round((kernel.next_try_at or at) - at)
 
-    waits = [await sqlite_storage.write(fail, spent) for spent in (0, 1, 6, 21, 36)]
+    waits = [await storage.write(fail, spent) for spent in (0, 1, 6, 21, 36)]
     assert waits == [(KernelStatus.PENDING, delay) for delay in (1, 5, 15, 15, 15)]
-    status, _ = await sqlite_storage.write(fail, PATIENCE_SECONDS + 1)
+    status, _ = await storage.write(fail, PATIENCE_SECONDS + 1)
     assert status is KernelStatus.ERROR
 
 
 async def test_what_the_catalogue_knows_by_now_is_what_the_registry_is_asked_for(
-    sqlite_storage: Storage,
+    storage: Storage,
 ) -> None:
     digest = "sha256:" + "b" * 64
 
@@ -156,5 +156,5 @@ async def test_what_the_catalogue_knows_by_now_is_what_the_registry_is_asked_for
         [wanted] = survey(conn)[0]
         return wanted
 
-    wanted = await sqlite_storage.write(look)
+    wanted = await storage.write(look)
     assert str(wanted.pinned) == f"h.test/image@{digest}"
