@@ -42,20 +42,12 @@ def bind(conn: Connection, bindings: Sequence[Binding], *, by: str) -> list[str]
 
 
 def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
-    at = now(conn)
-    said = {
-        "status_info": "",
-        "status_data": None,
-        "changed_at": at,
-        "calls": 0,
-        "next_try_at": None,
-    }
     transitions.move_all(
         conn,
         kernels,
         KERNEL_TRANSITIONS,
         {
-            kernel.id: {"agent_id": agent_id, **said}
+            kernel.id: {"agent_id": agent_id}
             for binding in bound
             for kernel, agent_id in binding.placed
         },
@@ -63,6 +55,11 @@ def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
         KernelStatus.SCHEDULED,
         reason="placed by the scheduler",
         by=by,
+        status_info="",
+        status_data=None,
+        changed_at=now(conn),
+        calls=0,
+        next_try_at=None,
     )
     conn.execute(
         update(sessions)

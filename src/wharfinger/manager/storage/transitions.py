@@ -90,30 +90,35 @@ def move_all(
     *,
     reason: str,
     by: str,
+    **shared: Any,
 ) -> set[str]:
-    """`move` for many rows at once, each with its own values (the same names for all), in few
-    statements; the ids of those that were in `source` and moved."""
+    """`move` for many rows at once, in few statements; the ids of those that were in `source` and
+    moved. Each gets its own values (the same names for all) and the `shared` ones."""
     machine.check(source, target)
     found = set(
-        conn.execute(
+        conn.scalars(
             select(table.c.id)
             .where(table.c.id.in_(values), table.c.status == source)
             .order_by(table.c.id)
             .with_for_update()
-        ).scalars()
+        ).all()
     )
     if found:
+        ids = sorted(found)
         names = next(iter(values.values())).keys()
         conn.execute(
             update(table)
             .where(table.c.id == bindparam("row_id"))
-            .values(status=target.value, **{name: bindparam(f"to_{name}") for name in names}),
+            .values({name: bindparam(f"to_{name}") for name in names}),
             [
                 {"row_id": row_id, **{f"to_{name}": values[row_id][name] for name in names}}
-                for row_id in sorted(found)
+                for row_id in ids
             ],
         )
-        _log(conn, machine, sorted(found), source, target, reason, by)
+        conn.execute(
+            update(table).where(table.c.id.in_(ids)).values(status=target.value, **shared)
+        )
+        _log(conn, machine, ids, source, target, reason, by)
     return found
 
 
@@ -154,19 +159,15 @@ def _log(
     reason: str,
     by: str,
 ) -> None:
-    at = now(conn)
+    row = {
+        "entity": machine.name,
+        "from": source,
+        "to": target.value,
+        "reason": reason,
+        "by": by,
+        "at": now(conn),
+    }
     conn.execute(
-        insert(transitions),
-        [
-            {
-                "entity": machine.name,
-                "entity_id": entity_id,
-                "from": source,
-                "to": target.value,
-                "reason": reason,
-                "by": by,
-                "at": at,
-            }
-            for entity_id in entity_ids
-        ],
+        insert(transitions).values(entity_id=bindparam("of"), **row),
+        [{"of": entity_id} for entity_id in entity_ids],
     )
