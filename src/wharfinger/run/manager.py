@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.api.app import create_app
+from wharfinger.manager.api.metrics import Metrics
 from wharfinger.manager.api.serve import ApiServer, listen
 from wharfinger.manager.api.services import Services
 from wharfinger.manager.background.service import BackgroundTasks
@@ -15,16 +16,19 @@ from wharfinger.manager.background.timing import Timing
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
-from wharfinger.manager.figures import Figures
+from wharfinger.manager.figures import Figures, SchedulerFigures
 from wharfinger.manager.fleet.service import Fleet
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.images.preload import Preload
 from wharfinger.manager.images.service import Images
 from wharfinger.manager.images.unload import Unload
+from wharfinger.manager.sessions.containers import read_containers
+from wharfinger.manager.sessions.following import read_events
 from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
+from wharfinger.run.sessions import running_sessions
 from wharfinger.run.settings import ManagerSettings
 
 
@@ -68,12 +72,38 @@ async def running_manager(
         keep = Timing(keep=settings.task_retention_days * 86400)
         tasks = BackgroundTasks(storage, bus, timing=keep)
         fleet = Fleet(
-            storage, bus, vault, manager_id=manager_id, lost_after=settings.agent_lost_seconds
+            storage,
+            bus,
+            vault,
+            manager_id=manager_id,
+            lost_after=settings.agent_lost_seconds,
+            readers=(read_events, read_containers),
         )
         preload = Preload(storage, bus, fleet.calls, registries, settings.limits, by)
         unload = Unload(storage, bus, fleet.calls, by)
         images = Images(storage, tasks, registries, client, preload, unload)
 
+        metrics = Metrics()
+        figures = Figures(storage, metrics.registry)
+
+        closing.push_async_callback(fleet.stop)
+        await fleet.start()
+        closing.push_async_callback(tasks.stop)
+        await tasks.start(sole_manager=sole)
+        sessions = await closing.enter_async_context(
+            running_sessions(
+                settings,
+                storage,
+                bus,
+                fleet.calls,
+                registries,
+                client,
+                by=by,
+                observe=SchedulerFigures(metrics.registry).observe,
+            )
+        )
+        closing.push_async_callback(figures.loop.stop)
+        figures.loop.start()
         services = Services(
             storage=storage,
             access=access,
@@ -81,17 +111,10 @@ async def running_manager(
             images=images,
             tasks=tasks,
             registries=registries,
-            loops=(fleet.silence, fleet.stale, *tasks.loops),
+            sessions=sessions.service,
+            loops=(fleet.silence, fleet.stale, *tasks.loops, *sessions.loops),
         )
-        app = create_app(services)
-        figures = Figures(storage, app.state.metrics.registry)
-
-        closing.push_async_callback(fleet.stop)
-        await fleet.start()
-        closing.push_async_callback(tasks.stop)
-        await tasks.start(sole_manager=sole)
-        closing.push_async_callback(figures.loop.stop)
-        figures.loop.start()
+        app = create_app(services, metrics)
         server = ApiServer(app, sockets, services.drain)
         serving = asyncio.create_task(server.serve(), name="api")
         closing.push_async_callback(_stop, server, serving)

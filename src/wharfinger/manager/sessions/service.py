@@ -15,7 +15,7 @@ from wharfinger.manager.sessions import creating, endings, kernels, reading
 from wharfinger.manager.sessions.bells import SessionBells
 from wharfinger.manager.sessions.channels import ring
 from wharfinger.manager.sessions.live import LivePulls
-from wharfinger.manager.sessions.logs import KernelLogs
+from wharfinger.manager.sessions.logs import KernelLogs, Log
 from wharfinger.manager.sessions.requests import SessionRequest, check
 from wharfinger.manager.sessions.story import SessionEvent
 from wharfinger.manager.sessions.views import SessionView
@@ -99,7 +99,7 @@ class Sessions:
 
     def log(
         self, session_id: str, kernel_id: str | None, *, follow: bool, tail_bytes: int
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    ) -> AbstractAsyncContextManager[Log]:
         """See `KernelLogs.open`."""
         return self._logs.open(session_id, kernel_id, follow=follow, tail_bytes=tail_bytes)
 
