@@ -7,7 +7,7 @@ whatever dies meanwhile; others are found in the agents' reports.
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, exists, select, update
+from sqlalchemy import Connection, and_, delete, or_, select, update
 
 from wharfinger.domain.sessions import TERMINAL, WITH_CONTAINER, Reason
 from wharfinger.domain.states import AgentStatus
@@ -78,10 +78,10 @@ def note(
 
 def due(conn: Connection) -> list[Leftover]:
     """Those on agents that are UP whose turn has come, by agent."""
-    is_current = exists().where(
-        kernels.c.id == leftovers.c.kernel_id,
-        kernels.c.agent_id == leftovers.c.agent_id,
-        kernels.c.status.in_(WITH_CONTAINER),
+    nobodys = or_(
+        kernels.c.id.is_(None),
+        kernels.c.agent_id.is_distinct_from(leftovers.c.agent_id),
+        kernels.c.status.not_in(WITH_CONTAINER),
     )
     wants_log = and_(
         kernels.c.id.is_not(None),
@@ -94,7 +94,7 @@ def due(conn: Connection) -> list[Leftover]:
         .join(agents, agents.c.id == leftovers.c.agent_id)
         .outerjoin(kernels, kernels.c.id == leftovers.c.kernel_id)
         .outerjoin(kernel_logs, kernel_logs.c.kernel_id == leftovers.c.kernel_id)
-        .where(agents.c.status == AgentStatus.UP, leftovers.c.next_try_at <= now(conn), ~is_current)
+        .where(agents.c.status == AgentStatus.UP, leftovers.c.next_try_at <= now(conn), nobodys)
         .order_by(leftovers.c.agent_id, leftovers.c.next_try_at)
     )
     return [
