@@ -50,7 +50,7 @@ class ManagerUnreachable(WharfingerError):
 class Link:
     """Keeps the manager informed. Trouble on the way costs delay, and nothing is lost.
 
-    `registered` is set once the manager knows this incarnation.
+    `registered` is called with the manager's answer each time it has taken this incarnation.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Link:
         registration: Callable[[], Registration],
         reporter: Reporter,
         news: asyncio.Event,
-        registered: asyncio.Event,
+        registered: Callable[[Registered], None],
     ) -> None:
         self._manager_url = manager_url.rstrip("/")
         self._identity_file = identity_file
@@ -110,7 +110,7 @@ class Link:
                 identity = Identity(identity.agent_id, answer.credential)
                 await asyncio.to_thread(self._identity_file.save, identity)
             self._platform = _platform(registration)
-            self._registered.set()
+            self._registered(answer)
             return identity
 
     async def _introduce(

@@ -16,7 +16,8 @@ def lacking(
 ) -> Failure | None:
     """What keeps the image from being there as ordered, or None.
 
-    A session is content with the digest; a preload, and a look on its behalf, wants the tag too.
+    A session, and a look on its behalf, is content with the digest; a preload, and a check on its
+    behalf, wants the tag too.
     """
     return shortcoming(
         reference,
@@ -25,7 +26,7 @@ def lacking(
         tags=image.tags if image else (),
         digests=image.digests if image else (),
         image=platform_of(image) if image else _UNSTATED,
-        tag_matters=order.policy is not PullPolicy.SESSION,
+        tag_matters=order.policy not in {PullPolicy.SESSION, PullPolicy.LOOK},
     )
 
 

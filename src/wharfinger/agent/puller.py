@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from wharfinger.agent.attempts import Attempt, Attempts
-from wharfinger.agent.engine.port import Engine, EngineError
+from wharfinger.agent.engine.port import Engine, EngineDescription, EngineError
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.presence import evidence_of, lacking
@@ -24,7 +24,8 @@ _LOOK_SHARE: Final = 0.5
 
 
 class Puller:
-    """The agent's pulls. `inactivity_seconds` overrides what the engine's dialect says."""
+    """The agent's pulls. `describe` tells who the engine is, for a look; `inactivity_seconds`
+    overrides what the engine's dialect says."""
 
     def __init__(
         self,
@@ -32,11 +33,13 @@ class Puller:
         locks: KeyedLocks,
         outbox: Outbox,
         *,
+        describe: Callable[[], Awaitable[EngineDescription]],
         inactivity_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._locks = locks
+        self._describe = describe
         self._inactivity_seconds = inactivity_seconds
         self._clock = clock
         self._attempts = Attempts(outbox, clock=clock)
@@ -96,7 +99,7 @@ class Puller:
         look = await self._look(order, reference, until)
         if known := self._attempts.state(order.attempt_id):  # cancelled or repeated meanwhile
             return known
-        if order.policy is PullPolicy.CHECK:
+        if order.policy in {PullPolicy.CHECK, PullPolicy.LOOK}:
             return _looked(order, look)
         if isinstance(look, ImageEvidence):
             answer = _looked(order, look)
@@ -116,7 +119,7 @@ class Puller:
             return None
         try:
             async with asyncio.timeout_at(until):
-                host = (await self._engine.describe()).platform
+                host = (await self._describe()).platform
                 image = await self._engine.inspect(reference.pinned(order.root_digest))
         except EngineError as error:
             return error.failure

@@ -1,38 +1,59 @@
 """What one report says, and what its acknowledgement settles."""
 
-from wharfinger.agent.inventory import InventoryWatch
+from collections.abc import Callable
+
+from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.engine_watch import EngineWatch
+from wharfinger.agent.inventory import ImageListing
+from wharfinger.agent.kernels import Kernels
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.puller import Puller
-from wharfinger.contracts.ingest import Acknowledgement, Report
+from wharfinger.contracts.ingest import Acknowledgement, Capacity, Report
 
 
 class Reporter:
     """Takes the agent's state together for one report after another."""
 
     def __init__(
-        self, incarnation: str, outbox: Outbox, puller: Puller, inventory: InventoryWatch
+        self,
+        incarnation: str,
+        *,
+        outbox: Outbox,
+        puller: Puller,
+        engine: EngineWatch,
+        images: ImageListing,
+        containers: ContainerListing,
+        kernels: Kernels,
+        capacity: Callable[[], Capacity | None],
     ) -> None:
         self._incarnation = incarnation
         self._outbox = outbox
         self._puller = puller
-        self._inventory = inventory
+        self._engine = engine
+        self._images = images
+        self._containers = containers
+        self._kernels = kernels
+        self._capacity = capacity
         self._begun = 0
         self._kept_version = ""
 
     def begin(self) -> Report:
         """The state of this moment: what is in hand, and every event not acknowledged."""
         self._begun += 1
-        current = self._inventory.current
+        current = self._images.current
         version = current.version if current else ""
         return Report(
             incarnation=self._incarnation,
             begun=self._begun,
-            engine=self._inventory.facts,
+            engine=self._engine.facts,
             in_hand=self._puller.in_hand(),
             progress=self._puller.progress(),
             events=self._outbox.pending,
             inventory_version=version,
             inventory=current if version != self._kept_version else None,
+            capacity=self._capacity(),
+            containers=self._containers.current,
+            kernels_in_hand=self._kernels.in_hand(),
         )
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:

@@ -11,25 +11,39 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from wharfinger.agent.kernels import Kernels
+from wharfinger.agent.log_response import LogResponse
 from wharfinger.agent.puller import Puller
 from wharfinger.agent.remover import Remover
 from wharfinger.contracts.rpc import (
     CANCEL,
     CHECK_AND_PULL,
+    CREATE_KERNELS,
+    END_KERNELS,
+    KERNEL_LOG,
     REMOVE_IMAGES,
+    REMOVE_KERNELS,
     Call,
     CancelCall,
     CancelReply,
     CheckAndPullCall,
     CheckAndPullReply,
+    CreateKernelsCall,
+    CreateKernelsReply,
+    EndKernelsCall,
+    EndKernelsReply,
+    KernelLogCall,
     RemoveImagesCall,
     RemoveImagesReply,
+    RemoveKernelsCall,
+    RemoveKernelsReply,
 )
 from wharfinger.contracts.wire import Wire
 from wharfinger.domain.errors import (
     InvalidRequest,
     StaleIncarnation,
     Unauthenticated,
+    UnknownId,
     WharfingerError,
 )
 
@@ -57,48 +71,105 @@ _STATUSES: Final[dict[type[WharfingerError], int]] = {
     TooLarge: 413,
     TooSlow: 408,
     InvalidRequest: 400,
+    UnknownId: 404,
 }
 
 
-def rpc_app(*, incarnation: str, call_token: str, puller: Puller, remover: Remover) -> Starlette:
-    """The calls of one incarnation, for whoever shows its call token."""
-
-    async def check_and_pull(call: CheckAndPullCall) -> Wire:
-        deadline = call.deadline_seconds * ANSWER_SHARE
-        answers = await puller.check_and_pull(call.orders, deadline)
-        return CheckAndPullReply(answers=tuple(answers))
-
-    async def remove_images(call: RemoveImagesCall) -> Wire:
-        deadline = call.deadline_seconds * ANSWER_SHARE
-        answers = await remover.remove_images(call.orders, deadline)
-        return RemoveImagesReply(answers=tuple(answers))
-
-    async def cancel(call: CancelCall) -> Wire:
-        deadline = call.deadline_seconds * ANSWER_SHARE
-        answers = await puller.cancel(call.attempt_ids, deadline)
-        return CancelReply(answers=tuple(answers))
-
-    def method(path: str, model: type[C], serve: Callable[[C], Awaitable[Wire]]) -> Route:
-        async def endpoint(request: Request) -> Response:
-            _authenticate(request, call_token)
-            call = await _read(request, model)
-            if call.incarnation != incarnation:
-                raise StaleIncarnation(
-                    f"this is incarnation {incarnation}, the call is for {call.incarnation}"
-                )
-            return JSONResponse((await serve(call)).to_wire())
-
-        return Route(path, endpoint, methods=["POST"])
-
+def rpc_app(
+    *,
+    incarnation: str,
+    call_token: str,
+    puller: Puller,
+    remover: Remover,
+    kernels: Kernels,
+    closing: asyncio.Event,
+) -> Starlette:
+    """The calls of one incarnation, for whoever shows its call token. Logs that are followed end
+    when `closing` is set."""
+    door = _Door(incarnation, call_token)
     return Starlette(
         routes=[
-            method(CHECK_AND_PULL, CheckAndPullCall, check_and_pull),
-            method(REMOVE_IMAGES, RemoveImagesCall, remove_images),
-            method(CANCEL, CancelCall, cancel),
+            *_image_calls(door, puller, remover),
+            *_kernel_calls(door, kernels, closing),
             Route("/healthz", _health),
         ],
         exception_handlers={WharfingerError: _refuse},
     )
+
+
+class _Door:
+    """Lets in who shows the call token and means this incarnation."""
+
+    def __init__(self, incarnation: str, call_token: str) -> None:
+        self._incarnation = incarnation
+        self._call_token = call_token
+
+    def to(self, path: str, model: type[C], serve: Callable[[C], Awaitable[Response]]) -> Route:
+        """The route of one method."""
+
+        async def endpoint(request: Request) -> Response:
+            _authenticate(request, self._call_token)
+            call = await _read(request, model)
+            if call.incarnation != self._incarnation:
+                raise StaleIncarnation(
+                    f"this is incarnation {self._incarnation}, the call is for {call.incarnation}"
+                )
+            return await serve(call)
+
+        return Route(path, endpoint, methods=["POST"])
+
+
+def _image_calls(door: _Door, puller: Puller, remover: Remover) -> list[Route]:
+    async def check_and_pull(call: CheckAndPullCall) -> Response:
+        answers = await puller.check_and_pull(call.orders, _seconds(call))
+        return _answer(CheckAndPullReply(answers=tuple(answers)))
+
+    async def remove_images(call: RemoveImagesCall) -> Response:
+        answers = await remover.remove_images(call.orders, _seconds(call))
+        return _answer(RemoveImagesReply(answers=tuple(answers)))
+
+    async def cancel(call: CancelCall) -> Response:
+        answers = await puller.cancel(call.attempt_ids, _seconds(call))
+        return _answer(CancelReply(answers=tuple(answers)))
+
+    return [
+        door.to(CHECK_AND_PULL, CheckAndPullCall, check_and_pull),
+        door.to(REMOVE_IMAGES, RemoveImagesCall, remove_images),
+        door.to(CANCEL, CancelCall, cancel),
+    ]
+
+
+def _kernel_calls(door: _Door, kernels: Kernels, closing: asyncio.Event) -> list[Route]:
+    async def create(call: CreateKernelsCall) -> Response:
+        answers = await kernels.create(call.orders, _seconds(call))
+        return _answer(CreateKernelsReply(answers=tuple(answers)))
+
+    async def end(call: EndKernelsCall) -> Response:
+        answers = await kernels.end(call.orders, _seconds(call))
+        return _answer(EndKernelsReply(answers=tuple(answers)))
+
+    async def remove(call: RemoveKernelsCall) -> Response:
+        answers = await kernels.remove(call.kernel_ids, _seconds(call))
+        return _answer(RemoveKernelsReply(answers=tuple(answers)))
+
+    async def log(call: KernelLogCall) -> Response:
+        pieces = await kernels.log(call.kernel_id, tail_bytes=call.tail_bytes, follow=call.follow)
+        return LogResponse(pieces, closing)
+
+    return [
+        door.to(CREATE_KERNELS, CreateKernelsCall, create),
+        door.to(END_KERNELS, EndKernelsCall, end),
+        door.to(REMOVE_KERNELS, RemoveKernelsCall, remove),
+        door.to(KERNEL_LOG, KernelLogCall, log),
+    ]
+
+
+def _seconds(call: Call) -> float:
+    return call.deadline_seconds * ANSWER_SHARE
+
+
+def _answer(reply: Wire) -> Response:
+    return JSONResponse(reply.to_wire())
 
 
 async def _health(_: Request) -> Response:

@@ -14,17 +14,21 @@ import structlog
 import uvicorn
 
 import wharfinger
-from wharfinger.agent.engine.port import Engine
+from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.engine.port import Change, Engine
+from wharfinger.agent.engine_watch import EngineWatch
 from wharfinger.agent.identity import IdentityFile
-from wharfinger.agent.inventory import InventoryWatch
+from wharfinger.agent.inventory import ImageListing
+from wharfinger.agent.kernels import Kernels
 from wharfinger.agent.link import Link
 from wharfinger.agent.locks import KeyedLocks
+from wharfinger.agent.ours import Ours
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.puller import Puller
 from wharfinger.agent.remover import Remover
 from wharfinger.agent.reports import Reporter
 from wharfinger.agent.rpc import rpc_app
-from wharfinger.contracts.ingest import Registration
+from wharfinger.contracts.ingest import Capacity, Registered, Registration
 from wharfinger.domain.errors import InvalidRequest
 
 log = structlog.get_logger()
@@ -33,6 +37,7 @@ KEEP_ALIVE_SECONDS: Final = 30
 """Longer than the manager keeps its connections."""
 GRACE_SECONDS: Final = 1
 """For calls under way when the agent ends."""
+NETWORKS: Final = frozenset({"default", "none", "host"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 
 
@@ -53,6 +58,20 @@ class AgentSettings:
     """The URL under which managers reach this agent, when host and port are not it."""
     inactivity_seconds: float | None = None
     """How long a pull may make no progress; None means what suits the engine."""
+    cpu: int | None = None
+    """Thousandths of a processor that sessions may use; None means all the engine tells of."""
+    mem: int | None = None
+    """Bytes that sessions may use; None means all the engine tells of."""
+    gpu: int = 0
+    """Graphics processors that sessions may use: the devices `0` to `gpu - 1`."""
+    network: str = "default"
+    """What containers are connected to: `default` (what the engine does), `none` or `host`."""
+
+    def __post_init__(self) -> None:
+        if self.network not in NETWORKS:
+            raise InvalidRequest(
+                f"{self.network!r} is no network for containers: choose default, none or host"
+            )
 
 
 class Agent:
@@ -64,17 +83,45 @@ class Agent:
         self.incarnation = uuid.uuid4().hex
         self._settings = settings
         self._call_token = secrets.token_urlsafe(32)
-        news = asyncio.Event()
+        self._news = news = asyncio.Event()
         locks = KeyedLocks()
         outbox = Outbox(news)
-        self._inventory = InventoryWatch(engine, news)
-        self._puller = Puller(engine, locks, outbox, inactivity_seconds=settings.inactivity_seconds)
+        self._ours = Ours(settings.agent_id)
+        images = ImageListing(engine, news)
+        containers = ContainerListing(engine, self._ours, news)
+        self._engine = EngineWatch(
+            engine, news, {Change.IMAGES: images, Change.CONTAINERS: containers}
+        )
+        self._puller = Puller(
+            engine,
+            locks,
+            outbox,
+            describe=self._engine.describe,
+            inactivity_seconds=settings.inactivity_seconds,
+        )
         self._remover = Remover(engine, locks)
-        self._reporter = Reporter(self.incarnation, outbox, self._puller, self._inventory)
-        self._news = news
+        self._kernels = Kernels(
+            engine,
+            locks=locks,
+            ours=self._ours,
+            containers=containers,
+            gpus=settings.gpu,
+            network=settings.network,
+        )
+        self._reporter = Reporter(
+            self.incarnation,
+            outbox=outbox,
+            puller=self._puller,
+            engine=self._engine,
+            images=images,
+            containers=containers,
+            kernels=self._kernels,
+            capacity=self._capacity,
+        )
 
     async def run(self) -> None:
-        """Serve the manager until cancelled; then pulls are aborted and servers closed.
+        """Serve the manager until cancelled; then pulls are aborted and servers closed,
+        and containers stay as they are.
 
         Raises what ends an agent for good: `Link.run` says what, `OSError` when its address
         cannot be bound, `InvalidRequest` when managers could not be told an address.
@@ -94,12 +141,12 @@ class Agent:
             registration=lambda: self._registration(address),
             reporter=self._reporter,
             news=self._news,
-            registered=self.started,
+            registered=self._registered,
         )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._serve(listener), name="agent rpc")
-                group.create_task(self._inventory.run(), name="agent inventory")
+                group.create_task(self._engine.run(), name="agent engine")
                 group.create_task(self._report(link), name="agent link")
         except BaseExceptionGroup as ends:
             raise ends.exceptions[0] from None  # one part ended; the others were cancelled
@@ -107,17 +154,25 @@ class Agent:
             listener.close()
             await self._puller.close()
             await self._remover.close()
+            await self._kernels.close()
 
     async def _report(self, link: Link) -> None:
-        await self._inventory.look()
+        await self._engine.look()
         await link.run()
 
+    def _registered(self, answer: Registered) -> None:
+        self._ours.join(answer.cluster_id)
+        self.started.set()
+
     async def _serve(self, listener: socket.socket) -> None:
+        closing = asyncio.Event()
         app = rpc_app(
             incarnation=self.incarnation,
             call_token=self._call_token,
             puller=self._puller,
             remover=self._remover,
+            kernels=self._kernels,
+            closing=closing,
         )
         server = _Server(
             uvicorn.Config(
@@ -133,12 +188,13 @@ class Agent:
         try:
             await asyncio.shield(serving)
         finally:
+            closing.set()
             server.should_exit = True
             await serving
 
     def _registration(self, address: str) -> Registration:
-        platform = self._inventory.platform
-        facts = self._inventory.facts
+        platform = self._engine.platform
+        facts = self._engine.facts
         return Registration(
             agent_id=self._settings.agent_id,
             scaling_group=self._settings.scaling_group,
@@ -150,7 +206,17 @@ class Agent:
             architecture=platform.architecture,
             variant=platform.variant,
             engine=facts if facts.kind else None,
+            capacity=self._capacity(),
         )
+
+    def _capacity(self) -> Capacity | None:
+        """What the settings say, and else the engine; None while it has never told."""
+        settings, seen = self._settings, self._engine.description
+        cpu = settings.cpu if settings.cpu is not None or seen is None else seen.cpus * 1000
+        mem = settings.mem if settings.mem is not None or seen is None else seen.memory
+        if cpu is None or mem is None:
+            return None
+        return Capacity(cpu=cpu, mem=mem, gpu=settings.gpu)
 
 
 class _Server(uvicorn.Server):

@@ -59,7 +59,7 @@ class Yard:
         self.engine = SlowEngine()
         self.locks = KeyedLocks()
         self.outbox = Outbox(asyncio.Event())
-        self.puller = Puller(self.engine, self.locks, self.outbox)
+        self.puller = Puller(self.engine, self.locks, self.outbox, describe=self.engine.describe)
         self.accepted: set[str] = set()
         self._calls: list[asyncio.Task[None]] = []
 

@@ -40,7 +40,7 @@ class Yard:
         self.locks = KeyedLocks()
         self.news = asyncio.Event()
         self.outbox = Outbox(self.news)
-        self.puller = Puller(self.engine, self.locks, self.outbox)
+        self.puller = Puller(self.engine, self.locks, self.outbox, describe=self.engine.describe)
 
     async def begin(self, *attempt_ids: str) -> None:
         orders = [order(attempt_id, f"{NAME}:{attempt_id}") for attempt_id in attempt_ids]
@@ -61,13 +61,9 @@ class Yard:
         return [each for each in self.outbox.pending if not isinstance(each, ImagePullStarted)]
 
 
-def order(attempt_id: str, reference: str) -> PullOrder:
+def order(attempt_id: str, reference: str, policy: PullPolicy = PullPolicy.PRELOAD) -> PullOrder:
     return PullOrder(
-        attempt_id=attempt_id,
-        reference=reference,
-        root_digest=DIGEST,
-        layers=(),
-        policy=PullPolicy.PRELOAD,
+        attempt_id=attempt_id, reference=reference, root_digest=DIGEST, layers=(), policy=policy
     )
 
 
@@ -167,6 +163,32 @@ async def test_what_a_removal_that_begins_meanwhile_may_take_is_not_believed() -
     await removal.__aexit__(None, None, None)
     (end,) = await yard.ends(1)
     assert isinstance(end, ImagePullFinished)
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [(PullPolicy.LOOK, PullOutcome.PRESENT), (PullPolicy.CHECK, PullOutcome.ABSENT)],
+)
+async def test_a_look_is_content_with_the_digest_and_a_check_wants_the_tag(
+    policy: PullPolicy, outcome: PullOutcome
+) -> None:
+    yard = Yard()
+    yard.engine.hold()
+    (answer,) = await yard.puller.check_and_pull([order("t1", f"{NAME}:v1", policy)], 5)
+    assert answer.outcome is outcome
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_look_begins_nothing_and_believes_nothing_in_flux(there: bool) -> None:
+    yard = Yard()
+    if there:
+        yard.engine.hold()
+    async with yard.locks.hold(DIGEST):
+        (during,) = await yard.puller.check_and_pull([order("t1", PINNED, PullPolicy.LOOK)], 5)
+    (after,) = await yard.puller.check_and_pull([order("t1", PINNED, PullPolicy.LOOK)], 5)
+    assert during.outcome is PullOutcome.ABSENT
+    assert after.outcome is (PullOutcome.PRESENT if there else PullOutcome.ABSENT)
+    assert yard.puller.in_hand() == ()
 
 
 async def test_a_pull_cancelled_before_it_ran_has_its_end_too() -> None:

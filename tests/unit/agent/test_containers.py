@@ -1,0 +1,141 @@
+"""What is known of containers is what the latest look showed."""
+
+import asyncio
+
+import pytest
+from rig.containers_in_memory import ContainersInMemory
+
+from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.ours import AGENT, CLUSTER, KERNEL, Ours, container_name
+
+NAME = container_name("k1")
+
+
+class Yard:
+    """A listing that has been made once, beside an engine in memory."""
+
+    def __init__(self) -> None:
+        self.engine = ContainersInMemory()
+        self.ours = Ours("a1")
+        self.news = asyncio.Event()
+        self.listing = ContainerListing(self.engine, self.ours, self.news)
+
+    def make(self, kernel_id: str = "k1", **labels: str) -> None:
+        marks = {KERNEL: kernel_id, CLUSTER: "c1", AGENT: "a1"}
+        self.engine.put(container_name(kernel_id), labels=marks | labels)
+
+    def states(self) -> dict[str, str] | None:
+        current = self.listing.current
+        return None if current is None else {each.kernel_id: each.state for each in current}
+
+
+@pytest.fixture
+async def yard() -> Yard:
+    yard = Yard()
+    yard.ours.join("c1")
+    await yard.listing.refresh()
+    yard.news.clear()
+    return yard
+
+
+async def test_nothing_is_known_before_the_cluster_is() -> None:
+    yard = Yard()
+    yard.make()
+    refreshing = asyncio.create_task(yard.listing.refresh())
+    await asyncio.sleep(0)
+    assert yard.states() is None
+    yard.ours.join("c1")
+    await refreshing
+    assert yard.states() == {"k1": "created"}
+    yard.ours.join("c2")
+    assert yard.states() is None
+
+
+async def test_what_is_not_ours_is_not_listed(yard: Yard) -> None:
+    yard.make("k1", **{CLUSTER: "another"})
+    yard.make("k2", **{AGENT: "another"})
+    yard.make("")
+    yard.engine.put("somebody's")
+    await yard.listing.refresh()
+    assert yard.states() == {}
+    assert await yard.listing.look("k1") is None
+    assert not yard.news.is_set()
+
+
+async def test_a_listing_begun_before_a_look_does_not_undo_what_it_showed(yard: Yard) -> None:
+    yard.engine.held_up["containers"] = asyncio.Event()
+    refreshing = asyncio.create_task(yard.listing.refresh())
+    await asyncio.sleep(0)
+    yard.make()
+    yard.engine.run(NAME)
+    await yard.listing.look("k1")
+    yard.engine.held_up["containers"].set()
+    await refreshing
+    assert yard.states() == {"k1": "running"}
+
+
+async def test_a_listing_begun_before_a_removal_does_not_bring_it_back(yard: Yard) -> None:
+    yard.make()
+    await yard.listing.refresh()
+    yard.engine.held_up["containers"] = asyncio.Event()
+    refreshing = asyncio.create_task(yard.listing.refresh())
+    await asyncio.sleep(0)
+    yard.engine.vanish(NAME)
+    await yard.listing.look("k1")
+    yard.engine.held_up["containers"].set()
+    await refreshing
+    assert yard.states() == {}
+
+
+async def test_a_container_is_inspected_only_when_its_state_changed(yard: Yard) -> None:
+    yard.make()
+    yard.engine.run(NAME)
+    await yard.listing.refresh()
+    yard.engine.asked_for.clear()
+    await yard.listing.refresh()
+    assert yard.engine.asked_for == ["containers"]
+    yard.engine.exit(NAME, 3)
+    await yard.listing.refresh()
+    assert yard.engine.asked_for == ["containers", "containers", "container"]
+    assert yard.listing.current is not None
+    (container,) = yard.listing.current
+    assert (container.ended, container.exit_code) == (True, 3)
+
+
+async def test_any_change_is_news_and_nothing_else_is(yard: Yard) -> None:
+    yard.make()
+    await yard.listing.refresh()
+    assert yard.news.is_set()
+    yard.news.clear()
+    await yard.listing.refresh()
+    assert not yard.news.is_set()
+    yard.engine.vanish(NAME)
+    await yard.listing.refresh()
+    assert yard.news.is_set()
+
+
+async def test_nothing_is_known_while_the_engine_does_not_answer(yard: Yard) -> None:
+    yard.make()
+    await yard.listing.refresh()
+    yard.listing.lost()
+    assert yard.states() is None
+    await yard.listing.refresh()
+    assert yard.states() == {"k1": "created"}
+
+
+@pytest.mark.parametrize("state", ["dead", "removing"])
+async def test_what_the_engine_cannot_remove_has_ended(yard: Yard, state: str) -> None:
+    yard.make()
+    yard.engine.put(NAME, state=state, problem="unable to remove filesystem")
+    container = await yard.listing.look("k1")
+    assert container is not None
+    assert container.ended
+    assert container.problem == "unable to remove filesystem"
+
+
+async def test_a_container_that_was_renamed_is_found(yard: Yard) -> None:
+    yard.make()
+    await yard.listing.refresh()
+    yard.engine.made["renamed"] = yard.engine.made.pop(NAME)
+    container = await yard.listing.look("k1")
+    assert container is not None
