@@ -10,7 +10,14 @@ from rig.images import LayerBlob, Pushed, push, random_layer
 from rig.proxy import FaultProxy
 from rig.recording_manager import RecordingManager
 from rig.registry import Registry
-from wharfinger.contracts.rpc import CANCEL, CHECK_AND_PULL, REMOVE_IMAGES
+from wharfinger.contracts.rpc import (
+    CANCEL,
+    CHECK_AND_PULL,
+    CREATE_KERNELS,
+    END_KERNELS,
+    REMOVE_IMAGES,
+    REMOVE_KERNELS,
+)
 
 _numbers = itertools.count(1)
 
@@ -115,3 +122,53 @@ async def remove(
     status, body = await manager.call(REMOVE_IMAGES, {"orders": orders}, deadline=deadline)
     assert status == HTTPStatus.OK, body
     return list(body["answers"])
+
+
+def kernel(kernel_id: str, image_id: str, *command: str, gpu: int = 0) -> dict[str, Any]:
+    """A `KernelOrder` on the wire, for half a processor and 64 MiB."""
+    return {
+        "kernelId": kernel_id,
+        "sessionId": "s1",
+        "owner": "somebody",
+        "imageId": image_id,
+        "reference": "example.org/busybox:v1",
+        "command": list(command),
+        "environment": {"GREETING": "hello"},
+        "cpu": 500,
+        "mem": 64 * 1024 * 1024,
+        "gpu": gpu,
+    }
+
+
+async def create(
+    manager: RecordingManager, *orders: dict[str, Any], deadline: float = 20.0
+) -> list[dict[str, Any]]:
+    """Order containers: the answers."""
+    return await _kernels(manager, CREATE_KERNELS, {"orders": list(orders)}, deadline)
+
+
+async def end(
+    manager: RecordingManager,
+    *kernel_ids: str,
+    grace: float = 0.2,
+    want_log: bool = True,
+    deadline: float = 20.0,
+) -> list[dict[str, Any]]:
+    """Order containers stopped: the answers."""
+    orders = [{"kernelId": each, "graceSeconds": grace, "wantLog": want_log} for each in kernel_ids]
+    return await _kernels(manager, END_KERNELS, {"orders": orders}, deadline)
+
+
+async def take_away(
+    manager: RecordingManager, *kernel_ids: str, deadline: float = 20.0
+) -> list[dict[str, Any]]:
+    """Order ended containers removed: the answers."""
+    return await _kernels(manager, REMOVE_KERNELS, {"kernelIds": list(kernel_ids)}, deadline)
+
+
+async def _kernels(
+    manager: RecordingManager, path: str, body: dict[str, Any], deadline: float
+) -> list[dict[str, Any]]:
+    status, answered = await manager.call(path, body, deadline=deadline)
+    assert status == HTTPStatus.OK, answered
+    return list(answered["answers"])

@@ -31,6 +31,7 @@ from wharfinger.contracts.ingest import (
     Registration,
     Report,
 )
+from wharfinger.contracts.rpc import KernelContainer
 from wharfinger.domain.errors import Forbidden, StaleIncarnation, Unauthenticated, WharfingerError
 
 
@@ -57,6 +58,7 @@ class RecordingManager:
     """Speaks `contracts/ingest.py` at `url`; what it kept stands in its lists."""
 
     JOIN_TOKEN = "join-me"
+    CLUSTER_ID = "cluster-1"
 
     def __init__(self, *, report_seconds: float = 0.2) -> None:
         self.manners = Manners.GOOD
@@ -165,6 +167,25 @@ class RecordingManager:
         ):
             return response.status, await response.json()
 
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: dict[str, Any]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Call the agent that registered last: the response as it comes, left with the context."""
+        agent = self.registration
+        body = {"incarnation": agent.incarnation, "deadlineSeconds": 10.0, **body}
+        headers = {"Authorization": f"Bearer {agent.call_token}"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(agent.address + path, json=body, headers=headers) as response,
+        ):
+            yield response
+
+    def container(self, kernel_id: str) -> KernelContainer | None:
+        """What the last report says of a kernel's container."""
+        found = (each for each in self.last.containers or () if each.kernel_id == kernel_id)
+        return next(found, None)
+
     async def _register(self, request: Request) -> Response:
         await self._mind_manners()
         bearer = _bearer(request)
@@ -176,8 +197,8 @@ class RecordingManager:
         await self._ring()
         if bearer == self.JOIN_TOKEN:
             self.credential = secrets.token_hex(8)
-            return _answer(Registered(credential=self.credential))
-        return _answer(Registered())
+            return _answer(Registered(credential=self.credential, cluster_id=self.CLUSTER_ID))
+        return _answer(Registered(cluster_id=self.CLUSTER_ID))
 
     async def _report(self, request: Request) -> Response:
         if self.manners is not Manners.LOSES_ACKNOWLEDGEMENTS:
