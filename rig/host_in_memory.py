@@ -1,5 +1,6 @@
 """An agent's side of the calls about containers, in memory, that misbehaves in named ways."""
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -131,7 +132,8 @@ class HostInMemory:
 
 
 class HostCalls(AgentCalls):
-    """Calls hosts in memory; one that is `unreachable` does not answer."""
+    """Calls hosts in memory. One that is `unreachable` does not answer; a kernel that is
+    `held_up` ends once its event is set."""
 
     def __init__(self, **hosts: HostInMemory) -> None:
         async def nobody(_: str) -> AgentContact | None:
@@ -140,6 +142,7 @@ class HostCalls(AgentCalls):
         super().__init__(nobody, Vault(Fernet.generate_key()))
         self.hosts = {name.replace("_", "-"): host for name, host in hosts.items()}
         self.unreachable: set[str] = set()
+        self.held_up: dict[str, asyncio.Event] = {}
         self.calls: list[str] = []
         """The names of the methods called, in order."""
 
@@ -161,6 +164,9 @@ class HostCalls(AgentCalls):
         deadline: float = 20.0,  # noqa: ARG002  # nothing takes time here
     ) -> Sequence[EndAnswer]:
         host = self._host("end", agent_id)
+        for order in orders:
+            if order.kernel_id in self.held_up:
+                await self.held_up[order.kernel_id].wait()
         return [host.end(order) for order in orders]
 
     async def remove_kernels(
