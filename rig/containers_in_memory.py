@@ -45,6 +45,7 @@ class ContainersInMemory(MisbehavingEngine):
     """What was created, by name."""
     log: bytes = b""
     _ids: "itertools.count[int]" = field(default_factory=itertools.count)
+    _told: asyncio.Condition = field(default_factory=asyncio.Condition)
     _changes: "asyncio.Queue[Change]" = field(default_factory=asyncio.Queue)
 
     def hold_image(self) -> None:
@@ -80,6 +81,11 @@ class ContainersInMemory(MisbehavingEngine):
         """Somebody removes it."""
         del self.made[name]
         self._changes.put_nowait(Change.CONTAINERS)
+
+    async def until_asked(self, call: str, times: int = 1) -> None:
+        """Return when this was asked so many times."""
+        async with asyncio.timeout(5), self._told:
+            await self._told.wait_for(lambda: self.asked_for.count(call) >= times)
 
     async def containers(self) -> list[Container]:
         # as it was when it was asked, however late it answers
@@ -153,7 +159,9 @@ class ContainersInMemory(MisbehavingEngine):
             await asyncio.Event().wait()
 
     async def _asked(self, call: str) -> None:
-        self.asked_for.append(call)
+        async with self._told:
+            self.asked_for.append(call)
+            self._told.notify_all()
         if call in self.held_up:
             await self.held_up[call].wait()
         if call in self.refused:
