@@ -21,6 +21,9 @@ from rig.server import PROGRAM, Server
 from wharfinger.client.connection import connection_file
 
 GROUPS = ("blue", "green")
+SMALL = ("--cpu", "0.5", "--mem", "64m")
+AT_WORK = ("/bin/busybox", "sh", "-c", "while :; do date; sleep 5; done")
+"""What the session of the tour does."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MEGABYTE = 1_000_000
 _PR_SET_PDEATHSIG = 1
@@ -121,7 +124,10 @@ def show(folder: Path) -> None:
         server = Server(
             folder / "wharfinger",
             engines,
-            {"XDG_CONFIG_HOME": str(connection_file().parents[1])},
+            {
+                "XDG_CONFIG_HOME": str(connection_file().parents[1]),
+                "WHARFINGER_AGENT_NETWORK": "none",  # these engines have no bridge
+            },
             port=preferred(8080),
         )
         running.enter_context(server)
@@ -156,6 +162,8 @@ def lead_through(registry: Registry, samples: Samples) -> None:
     command("image", "preload", samples.trainer, samples.notebook, "--all-agents")
     command("image", "unload", samples.notebook, "--agents", f"sgroup:{GROUPS[1]}")
     command("image", "ls")
+    command("session", "create", samples.notebook, *SMALL, "--wait", "--", *AT_WORK)
+    command("session", "ls")
 
 
 def command(*arguments: str) -> None:
@@ -188,6 +196,9 @@ def what_next(folder: Path, server: Server, samples: Samples) -> str:
             f"  wharfinger agent show {blue}-1",
             f"  wharfinger image preload {samples.trainer_next} --agents sgroup:{green}",
             "  wharfinger task ls",
+            "  wharfinger session logs --follow ID     # of the session above",
+            f"  wharfinger session create {samples.trainer_next} --cpu 0.5 --mem 64m --wait"
+            " -- /bin/busybox echo done",
             f"  docker -H unix://{folder / blue / 'engine.sock'} images",
             f"  wharfinger image unload {samples.trainer_next} --agents sgroup:{green}",
             "",
