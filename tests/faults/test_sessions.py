@@ -16,7 +16,7 @@ from rig.sessions import SLEEP, SMALL
 
 SLOW = 400_000
 """Bytes per second of a throttled blob."""
-LOST, GRACE = 6.0, 6.0
+LOST, GRACE = 6.0, 20.0
 """Seconds until an agent is LOST, and until its sessions are given up."""
 BACK_WITHIN = 30.0
 
