@@ -170,21 +170,20 @@ class Sessions(RuleBasedStateMachine):
     def a_container_nobody_knows_appears(self, agent_id: str) -> None:
         self.hosts[agent_id].run(f"nobody{next(self.numbers)}")
 
-    @rule(agent_id=agent_ids, data=st.data())
-    def an_engine_misbehaves(self, agent_id: str, data: st.DataObject) -> None:
+    @rule(agent_id=agent_ids, way=st.sampled_from(("image gone", "refuses", "stuck", "keeps")))
+    def an_engine_misbehaves(self, agent_id: str, way: str) -> None:
+        """At whatever it has or is to make, or no longer."""
         host = self.hosts[agent_id]
-        ids = [kernel.id for kernel in self.write(kernels.where)]
-        if ids:
-            kernel_id = data.draw(st.sampled_from(ids))
-            match data.draw(st.integers(0, 3)):
-                case 0:
-                    host.image_gone ^= {kernel_id}
-                case 1:
-                    host.refuses[kernel_id] = STUCK
-                case 2:
-                    host.cannot_stop ^= {kernel_id}
-                case _:
-                    host.cannot_remove ^= {kernel_id}
+        ids = {kernel.id for kernel in self.write(kernels.where) if kernel.is_open}
+        match way:
+            case "image gone":
+                host.image_gone = set() if host.image_gone else ids
+            case "refuses":
+                host.refuses = {} if host.refuses else dict.fromkeys(ids, STUCK)
+            case "stuck":
+                host.cannot_stop = set() if host.cannot_stop else ids
+            case _:
+                host.cannot_remove = set() if host.cannot_remove else ids
 
     @rule(agent_id=agent_ids, blind=st.booleans())
     def an_agent_begins_a_report(self, agent_id: str, *, blind: bool) -> None:
