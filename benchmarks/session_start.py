@@ -27,7 +27,7 @@ from rig.registry import Registry
 from rig.samples import push_sample
 from rig.server import Server
 
-COMMAND: Final = ["/bin/busybox", "sleep", "3600"]
+COMMAND: Final = list(sessions.SLEEP[1:])
 MEDIAN_GOAL, P99_GOAL = 30.0, 80.0
 """Milliseconds over the raw start."""
 _CREATE: Final = """

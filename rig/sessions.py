@@ -12,8 +12,8 @@ from rig.engines import ContainerEngine
 from rig.server import Outcome
 from rig.sse import Event, Lines
 
-SLEEP: Final = ("--", "/bin/busybox", "sleep", "3600")
-"""A command that goes on until it is ended."""
+SLEEP: Final = ("--", "/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
+"""A command that goes on until it is ended, and then ends at once."""
 SMALL: Final = ("--cpu", "0.1", "--mem", "64m")
 
 _WITHIN = 60.0

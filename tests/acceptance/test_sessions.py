@@ -163,7 +163,7 @@ def test_a_terminated_session_frees_all_it_had(
     assert ended.code == 0, ended
     session = sessions.show(server, done.json["id"])
     assert session["status"] == "TERMINATED"
-    assert session["kernels"][0]["exitCode"] in {137, 143}
+    assert session["kernels"][0]["exitCode"] == 0
     assert wait_until(lambda: sessions.nothing_left(server, engines), 20)
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.fleet.calls import AgentCalls
@@ -48,21 +49,29 @@ async def running_sessions(
     """Sessions for as long as the context is open; `observe` is told of the scheduler's rounds."""
     bells = SessionBells(storage, bus)
     live = LivePulls(bus)
+    resolve = Resolve(storage, bus, registries, client, by=by)
     dispatcher = Dispatcher(storage, bus, by=by, observe=observe)
-    moving = (
-        Resolve(storage, bus, registries, client, by=by),
-        CheckPrecond(storage, bus, calls, registries, client, settings.limits, by=by),
-        StartContainers(storage, bus, calls, by=by),
-        Terminate(storage, bus, calls, by=by),
-        Sweep(storage, bus, by=by, lost_grace=settings.session_lost_grace_seconds),
-    )
+    check_precond = CheckPrecond(storage, bus, calls, registries, client, settings.limits, by=by)
+    start_containers = StartContainers(storage, bus, calls, by=by)
+    terminate = Terminate(storage, bus, calls, by=by)
+    sweep = Sweep(storage, bus, by=by, lost_grace=settings.session_lost_grace_seconds)
+    moving = (resolve, dispatcher, check_precond, start_containers, terminate, sweep)
     retention = Retention(storage, keep=settings.session_retention_days * 86400)
-    doorbells = Doorbells(bus, [each.loop for each in moving])
+    doorbells = Doorbells(
+        bus,
+        [each.loop for each in moving],
+        {
+            KernelStatus.PENDING: (resolve.loop, dispatcher.loop),
+            KernelStatus.SCHEDULED: (check_precond.loop,),
+            KernelStatus.PREPARED: (start_containers.loop,),
+            KernelStatus.TERMINATING: (terminate.loop, check_precond.loop),
+        },
+    )
     async with AsyncExitStack() as closing:
         for part in (*moving, retention):
             closing.push_async_callback(part.stop)
             await part.start()
-        for listening in (dispatcher, doorbells, live, bells):
+        for listening in (doorbells, live, bells):
             closing.push_async_callback(listening.stop)
             listening.start()
         yield RunningSessions(
@@ -70,7 +79,6 @@ async def running_sessions(
             (
                 *bells.loops,
                 live.loop,
-                dispatcher.loop,
                 *(each.loop for each in moving),
                 retention.loop,
             ),

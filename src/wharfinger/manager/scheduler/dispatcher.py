@@ -12,16 +12,14 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from wharfinger.manager.bus.follow import follow
-from wharfinger.manager.bus.port import Bus, Message
-from wharfinger.manager.fleet.service import CHANGED as FLEET_CHANGED
+from wharfinger.domain.states import KernelStatus
+from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.loops import Loop
 from wharfinger.manager.scheduler.binding import bind
 from wharfinger.manager.scheduler.decisions import Binding, Plan
 from wharfinger.manager.scheduler.planning import HOLD_AFTER, plan
 from wharfinger.manager.scheduler.reading import read_picture
 from wharfinger.manager.scheduler.telling import explain, note_blocked, release
-from wharfinger.manager.sessions.channels import CHANGED as SESSIONS_CHANGED
 from wharfinger.manager.sessions.channels import ring
 from wharfinger.manager.storage.port import Storage
 
@@ -51,27 +49,15 @@ class Dispatcher:
         self._period = period
         self._hold_after = hold_after
         self._observe = observe
-        self._following: list[asyncio.Task[None]] = []
         self._due: asyncio.TimerHandle | None = None
         self.loop = Loop("schedule", self._round, period)
 
-    def start(self) -> None:
-        """Begin to follow what changes; a second start changes nothing."""
-        if not self._following:
-            self._following = [
-                asyncio.create_task(
-                    follow(self._bus, channel, self._heard), name=f"follow {channel}"
-                )
-                for channel in (FLEET_CHANGED, SESSIONS_CHANGED)
-            ]
+    async def start(self) -> None:
+        """Begin."""
         self.loop.start()
 
     async def stop(self) -> None:
         """End what runs and wait for it; the transaction under way is finished."""
-        following, self._following = self._following, []
-        for task in following:
-            task.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
         await self.loop.stop()
         if self._due is not None:
             self._due.cancel()
@@ -99,7 +85,7 @@ class Dispatcher:
             done = await self._storage.write(bind, batch, by=self._by)
             bound += len(done)
             if done:
-                await ring(self._bus)
+                await ring(self._bus, KernelStatus.SCHEDULED)
         return bound
 
     async def _release(self, found: Plan) -> None:
@@ -125,9 +111,6 @@ class Dispatcher:
             self._due = None
         if found.next_due is not None:
             self._due = asyncio.get_running_loop().call_later(found.next_due, self.loop.ring)
-
-    async def _heard(self, _: Message) -> None:
-        self.loop.ring()
 
 
 def _plan(conn: Connection, hold_after: float) -> Plan:

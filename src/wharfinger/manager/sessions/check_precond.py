@@ -15,6 +15,7 @@ from wharfinger.domain.errors import UnknownRegistry
 from wharfinger.domain.failures import Failure, FailureClass, FailureError
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
+from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.catalogue.registries import Registries
@@ -89,7 +90,7 @@ class CheckPrecond:
         for agent_id, unwanted in orders.unwanted.items():
             self._stopping.start(agent_id, self._stop, agent_id, unwanted)
         if orders.changed:
-            await ring(self._bus)
+            await ring(self._bus, KernelStatus.PREPARING)
 
     async def _send(self, batch: Batch) -> None:
         """Send attempts to their agent, and apply what it answers."""
@@ -108,7 +109,7 @@ class CheckPrecond:
                 apply_answers, batch.agent_id, answers, incarnation, by=self._by
             )
             if moved:
-                await ring(self._bus)
+                await ring(self._bus, KernelStatus.PREPARED)
         self.loop.ring()
 
     async def _stop(self, agent_id: str, unwanted: Sequence[Attempt]) -> None:

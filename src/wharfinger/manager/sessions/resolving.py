@@ -100,7 +100,7 @@ class Resolve:
         else:
             changed = await self._storage.write(settle, wanted, answer)
         if changed:
-            await ring(self._bus)
+            await ring(self._bus, KernelStatus.PENDING)
 
     async def _known(self, wanted: Unresolved) -> ResolvedImage | None:
         digest = wanted.pinned.digest

@@ -54,7 +54,7 @@ class Sessions:
         for registry in sorted({reference.registry for reference in references}):
             await self._registries.connection(registry)
         view = await self._storage.write(creating.create, request, references, owner.user_id)
-        await ring(self._bus)
+        await ring(self._bus, KernelStatus.PENDING)
         return view
 
     async def list(
@@ -82,13 +82,13 @@ class Sessions:
     async def terminate(self, session_id: str, *, by: str) -> SessionView:
         """End it, whatever its state; one that has ended is answered as it is."""
         view = await self._storage.write(_terminate, session_id, by=by)
-        await ring(self._bus)
+        await ring(self._bus, KernelStatus.TERMINATING)
         return view
 
     async def cancel(self, session_id: str, *, by: str) -> SessionView:
         """End it before it runs; raises `Conflict` when it runs or has ended."""
         view = await self._storage.write(_cancel, session_id, by=by)
-        await ring(self._bus)
+        await ring(self._bus, KernelStatus.TERMINATING)
         return view
 
     def watch(

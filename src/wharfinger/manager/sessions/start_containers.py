@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from wharfinger.contracts.rpc import KernelOrder
+from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.errands import Errands, beside_a_loop
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
@@ -27,6 +28,7 @@ class StartContainers:
         self._by = by
         self._pause = Pause()
         self._errands = Errands(beside_a_loop)
+        self._in_hand: set[str] = set()
         self.loop = Loop("start_containers", self.run_once, period)
 
     async def start(self) -> None:
@@ -44,13 +46,26 @@ class StartContainers:
         if owners:
             changed = await self._storage.write(admit, owners, by=self._by)
             if changed:
-                await ring(self._bus)
+                await ring(self._bus, KernelStatus.CREATING)
+        asked = frozenset(self._in_hand)  # before the reading, which may be older than an answer
         for agent_id, batch in (await self._storage.read(orders)).items():
-            self._errands.start(agent_id, self._create, agent_id, batch)
+            unasked = [order for order in batch if order.kernel_id not in asked]
+            if unasked:
+                # a call of its own: it is not to wait for containers that take longer
+                key = f"{agent_id} {unasked[0].kernel_id}"
+                self._in_hand |= {order.kernel_id for order in unasked}
+                self._errands.start(key, self._create, agent_id, unasked)
 
     async def _create(self, agent_id: str, batch: Sequence[KernelOrder]) -> None:
+        asked = {order.kernel_id for order in batch}
+        try:
+            await self._ask(agent_id, batch, sorted(asked))
+        finally:
+            self._in_hand -= asked
+        self.loop.ring()
+
+    async def _ask(self, agent_id: str, batch: Sequence[KernelOrder], asked: Sequence[str]) -> None:
         """Ask one agent, and apply what it answers; repeating it adopts what there is."""
-        asked = [order.kernel_id for order in batch]
         async with self._pause.after_trouble(agent_id):
             try:
                 answers = await self._calls.create_kernels(agent_id, batch)
@@ -62,5 +77,4 @@ class StartContainers:
                 apply_answers, agent_id, asked, answers, by=self._by
             )
             if changed:
-                await ring(self._bus)
-        self.loop.ring()
+                await ring(self._bus, KernelStatus.RUNNING)

@@ -30,6 +30,7 @@ from wharfinger.manager.scheduler.dispatcher import Dispatcher
 from wharfinger.manager.scheduler.planning import plan
 from wharfinger.manager.scheduler.reading import read_picture
 from wharfinger.manager.sessions import channels, kernels
+from wharfinger.manager.sessions.doorbells import Doorbells
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
@@ -295,8 +296,10 @@ async def test_it_is_rung_by_what_changes_and_by_what_becomes_due(
             pass
 
     dispatcher = Dispatcher(storage, bus, by="test", period=3600, observe=observe)
-    dispatcher.start()
-    dispatcher.start()
+    doorbells = Doorbells(bus, [dispatcher.loop], {})
+    await dispatcher.start()
+    doorbells.start()
+    doorbells.start()
     try:
         await within(until(0))
         await storage.write(insert_session, "s1")
@@ -312,6 +315,7 @@ async def test_it_is_rung_by_what_changes_and_by_what_becomes_due(
         await within(until(0))
         assert (await kernel(storage, "s2-0")).status is KernelStatus.SCHEDULED
     finally:
+        await doorbells.stop()
         await dispatcher.stop()
         await dispatcher.stop()
     assert not dispatcher.loop.running
