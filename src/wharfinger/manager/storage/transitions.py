@@ -115,9 +115,7 @@ def move_all(
                 for row_id in ids
             ],
         )
-        conn.execute(
-            update(table).where(table.c.id.in_(ids)).values(status=target.value, **shared)
-        )
+        conn.execute(update(table).where(table.c.id.in_(ids)).values(status=target.value, **shared))
         _log(conn, machine, ids, source, target, reason, by)
     return found
 
