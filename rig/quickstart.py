@@ -197,8 +197,8 @@ def what_next(folder: Path, server: Server, samples: Samples) -> str:
             f"  wharfinger image preload {samples.trainer_next} --agents sgroup:{green}",
             "  wharfinger task ls",
             "  wharfinger session logs --follow ID     # of the session above",
-            f"  wharfinger session create {samples.trainer_next} --cpu 0.5 --mem 64m --wait"
-            " -- /bin/busybox echo done",
+            f"  wharfinger session create {samples.trainer_next} --sgroup {green} {shlex.join(SMALL)}"
+            + " --wait -- /bin/busybox echo done",
             f"  docker -H unix://{folder / blue / 'engine.sock'} images",
             f"  wharfinger image unload {samples.trainer_next} --agents sgroup:{green}",
             "",
