@@ -185,6 +185,8 @@ def what_next(folder: Path, server: Server, samples: Samples) -> str:
     They leave the images as they found them, so that the tutorial may come before or after.
     """
     blue, green = GROUPS
+    create = ("wharfinger", "session", "create", samples.trainer_next, "--sgroup", green)
+    batch = shlex.join([*create, *SMALL, "--wait", "--", "/bin/busybox", "echo", "done"])
     return "\n".join(
         (
             "",
@@ -197,8 +199,7 @@ def what_next(folder: Path, server: Server, samples: Samples) -> str:
             f"  wharfinger image preload {samples.trainer_next} --agents sgroup:{green}",
             "  wharfinger task ls",
             "  wharfinger session logs --follow ID     # of the session above",
-            f"  wharfinger session create {samples.trainer_next} --sgroup {green} {shlex.join(SMALL)}"
-            + " --wait -- /bin/busybox echo done",
+            f"  {batch}",
             f"  docker -H unix://{folder / blue / 'engine.sock'} images",
             f"  wharfinger image unload {samples.trainer_next} --agents sgroup:{green}",
             "",
