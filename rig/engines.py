@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -248,6 +249,7 @@ class PodmanEngine(ContainerEngine):
 
     def __init__(self, folder: Path, *, registries: Sequence[str] = ()) -> None:
         super().__init__(folder)
+        self._run_path = Path(tempfile.mkdtemp(prefix="p-"))  # podman takes 50 characters at most
         self._registries_path = self.folder / "registries.conf"
         self._registries_path.write_text(
             "".join(f'[[registry]]\nlocation = "{host}"\ninsecure = true\n' for host in registries)
@@ -262,7 +264,7 @@ class PodmanEngine(ContainerEngine):
         return [
             "podman",
             f"--root={self.folder / 'root'}",
-            f"--runroot={self.folder / 'run'}",
+            f"--runroot={self._run_path}",
             f"--tmpdir={self.folder / 'tmp'}",
             "--cgroup-manager=cgroupfs",
             "--events-backend=file",
@@ -281,6 +283,10 @@ class PodmanEngine(ContainerEngine):
 
     def settle(self) -> None:
         """A killed service leaves its socket, which the next one replaces."""
+
+    def _remove(self) -> None:
+        super()._remove()
+        leftovers.sweep(self._run_path)
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -39,7 +39,11 @@ QUICKSTART = (
     Package("docker-registry", "docker-registry"),
     Package("busybox-static"),  # what sample images run; the other busybox needs libraries
 )
-TESTS = (*QUICKSTART, Package("postgresql-15", "/usr/lib/postgresql/15/bin/postgres"))
+TESTS = (
+    *QUICKSTART,
+    Package("podman", "podman"),
+    Package("postgresql-15", "/usr/lib/postgresql/15/bin/postgres"),
+)
 VENV = Package("python3.11-venv")
 
 
