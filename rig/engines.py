@@ -70,7 +70,10 @@ class ContainerEngine(ABC):
         assert not self.running, "started already"
         self.settle()
         self._process = processes.start(
-            self.command(), self.log_path, environment=self.environment()
+            self.command(),
+            self.log_path,
+            environment=self.environment(),
+            folder=self.folder,  # conmon drops files where it stands
         )
         processes.wait_ready(self._process, self._answers, self.log_path, self.READY_WITHIN)
 

@@ -13,9 +13,14 @@ class NotReady(RuntimeError):
 
 
 def start(
-    command: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, its output appended to `log`."""
+    """Start a process in a session of its own, its output appended to `log`; in this folder, if
+    one is named."""
     with log.open("ab") as output:
         return subprocess.Popen(
             command,
@@ -23,6 +28,7 @@ def start(
             stdout=output,
             stderr=output,
             start_new_session=True,
+            cwd=folder,
             env={**os.environ, **(environment or {})},
         )
 
