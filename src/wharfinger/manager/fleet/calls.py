@@ -55,7 +55,7 @@ Reply = TypeVar("Reply", bound=Wire)
 
 _GRACE = 5.0
 """Seconds beyond its deadline that a call may take: the way there and back."""
-_LARGEST_REPLY = 8 * 1024 * 1024
+LARGEST_REPLY = 8 * 1024 * 1024
 """Bytes: a few logs of ended containers, or thousands of other answers."""
 _LOG_STARTS_WITHIN = 10.0
 _CONNECTIONS = 256
@@ -260,6 +260,6 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         body += chunk
-        if len(body) > _LARGEST_REPLY:
-            raise AgentUnreachable(f"the reply is longer than {_LARGEST_REPLY} bytes")
+        if len(body) > LARGEST_REPLY:
+            raise AgentUnreachable(f"the reply is longer than {LARGEST_REPLY} bytes")
     return bytes(body)

@@ -25,8 +25,8 @@ log = structlog.get_logger()
 
 CALLS_AT_ONCE: Final = 4
 """Of one agent."""
-KERNELS_PER_CALL: Final = 16
-"""Each may bring a log of 1 MiB with it."""
+KERNELS_PER_CALL: Final = 4
+"""Each may bring a log of 1 MiB with it, and all have to fit into one reply."""
 
 
 class Terminate:
