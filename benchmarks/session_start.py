@@ -1,6 +1,7 @@
+#!/usr/bin/env python3
 """How much later a container runs when it is asked for as a session.
 
-    python -m benchmarks.session_start [--pairs 100] [--json PATH]
+    benchmarks/session_start.py [--pairs 100] [--json PATH]
 
 The image is there. A session is created, and a container with the very same settings is created
 and started by hand, in turn, on one real engine. Compared is the time from before the request until
@@ -20,6 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx2
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from rig import sessions
 from rig.engines import DockerEngine
 from rig.processes import wait_until
