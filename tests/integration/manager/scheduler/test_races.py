@@ -1,6 +1,7 @@
 """Two dispatchers on one database, while people create sessions and sessions end."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
 
 CAPACITY = {f"agent-{number}": Slots(2000 + 1000 * number, 8 * 2**30) for number in range(3)}
-RACES = 50
+RACES = 1000 if os.environ.get("WHARFINGER_TEST_EXTENT") == "full" else 50
 QUOTA = Quota(cpu=3000)
 """Ada's; and two sessions at most."""
 
