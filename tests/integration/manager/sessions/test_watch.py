@@ -233,14 +233,17 @@ async def test_watchers_stop_without_an_end_when_the_manager_stops(here: Watched
 async def test_many_watchers_of_one_session_are_all_told(here: Watched) -> None:
     await here.storage.write(add_session)
 
+    begun: list[SessionEvent] = []
+
     async def follow() -> list[str]:
         async with here.watching() as events:
+            begun.append(await anext(events))
             return moves(await rest(events))
 
     following = [asyncio.create_task(follow()) for _ in range(20)]
 
     async def all_began() -> bool:
-        return len(here.readings) >= len(following)
+        return len(begun) == len(following)
 
     await eventually(all_began)
     await here.change(life, "s1-k1")
