@@ -139,7 +139,7 @@ def test_a_person_is_led_through_and_printed_commands_and_tutorial_work_in_this_
     assert re.search(r"wharf/notebook:v1\s.*blue-1\s*$", running.output, re.MULTILINE)
     assert re.search(r"wharf/trainer:v1\s.*blue-1, green-1\s*$", running.output, re.MULTILINE)
     path, *commands = running.printed_commands()
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         done = running.run(f"{path}\n{command}")
         assert done.returncode == 0, (command, done.stdout, done.stderr)

@@ -337,3 +337,24 @@ def test_a_container_removed_by_hand_ends_the_session_and_says_so(
     assert ended["status"] == "ERROR"
     assert ended["statusInfo"] in {"container-vanished", "failed"}
     assert wait_until(lambda: sessions.nothing_left(server, engines), 20)
+
+
+def test_the_end_of_a_command_is_noticed_at_once(server: Server, registry: Registry) -> None:
+    reference = push_sample(registry.host, "sessions/noticed").at(registry.host)
+    session = sessions.create(server, reference, "--", "/bin/busybox", "sleep", "2")["id"]
+    with sessions.watching(server, session) as watched:
+        watched.wait_state("RUNNING")
+        watched.wait_state("TERMINATED", within=2 + 4)
+
+
+def test_a_command_that_cannot_run_shuts_no_host_to_others(
+    server: Server, registry: Registry
+) -> None:
+    reference = push_sample(registry.host, "sessions/typo").at(registry.host)
+
+    typo = server.cli("session", "create", reference, "--wait", "--json", "--", "/bin/bsybox")
+    right = server.cli("session", "create", reference, "--wait", "--json", *SLEEP)
+
+    assert typo.code == 1, typo
+    assert typo.json["kernels"][0]["failure"]["class"] == "unsupported"
+    assert right.code == 0, right

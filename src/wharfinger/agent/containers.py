@@ -34,7 +34,9 @@ class ContainerListing:
     """
 
     debounce_seconds: ClassVar[float] = 0.0
-    relist_seconds: ClassVar[float] = 15.0
+    relist_seconds: ClassVar[float] = 5.0
+    again_seconds: ClassVar[float] = 0.15
+    """dockerd lists a container as running for up to 40 ms after it told of its end."""
 
     def __init__(self, engine: Engine, ours: Ours, news: asyncio.Event) -> None:
         self._engine = engine

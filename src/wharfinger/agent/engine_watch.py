@@ -28,6 +28,11 @@ class Listing(Protocol):
         """When to list without a change, as a safety net: a subscription may be dead without
         anyone noticing."""
 
+    @property
+    def again_seconds(self) -> float:
+        """How long after a change to list once more, since the engine's lists lag behind its
+        events; 0 is not at all."""
+
     async def refresh(self) -> None:
         """List; raises `EngineError`."""
 
@@ -116,8 +121,12 @@ class EngineWatch:
                 async with asyncio.timeout(listing.relist_seconds):
                     await nudged.wait()
             await asyncio.sleep(listing.debounce_seconds)
+            changed = nudged.is_set()
             nudged.clear()
             await listing.refresh()
+            if changed and listing.again_seconds:
+                await asyncio.sleep(listing.again_seconds)
+                await listing.refresh()
             backoff.reset()
 
     def _describe(self, description: EngineDescription) -> None:

@@ -15,6 +15,7 @@ class ImageListing:
     debounce_seconds: ClassVar[float] = 0.2
     """A pull and a removal make several changes; a list may cost seconds."""
     relist_seconds: ClassVar[float] = 60.0
+    again_seconds: ClassVar[float] = 0.0
 
     def __init__(self, engine: Engine, news: asyncio.Event) -> None:
         self._engine = engine

@@ -24,7 +24,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     FailureClass.CANCELLED: "create it again",
     FailureClass.INVALID_REFERENCE: "write the image as host[:port]/path/name[:tag]",
     FailureClass.NOT_AN_IMAGE: "name a container image; this is some other artifact",
-    FailureClass.UNSUPPORTED: "this engine cannot do it: choose other hosts with --sgroup",
+    FailureClass.UNSUPPORTED: "check the command after --; or choose other hosts with --sgroup",
     FailureClass.INTERNAL: "look at the manager's log",
 }
 

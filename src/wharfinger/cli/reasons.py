@@ -96,6 +96,12 @@ def _session_ended(data: Data) -> str:
     return f"kernel {kernel} of its session ended" if kernel else "its session ended"
 
 
+def _container_ended(data: Data) -> str:
+    if data.get("outOfMemory"):
+        return "it took more memory than it asked for: give it more with --mem"
+    return "its container ended"
+
+
 def _container_left(data: Data) -> str:
     return f"it ended, but its container cannot be removed yet{_failure(data)}"
 
@@ -118,7 +124,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Data], str]]] = {
     Reason.IMAGE_GONE: _just("the image was taken away meanwhile, and is fetched again"),
     Reason.ENDED_BY_USER: _just("ended on request"),
     Reason.SESSION_ENDED: _session_ended,
-    Reason.CONTAINER_ENDED: _just("its container ended"),
+    Reason.CONTAINER_ENDED: _container_ended,
     Reason.CONTAINER_VANISHED: _just("its container is no longer on its host"),
     Reason.CONTAINER_LEFT: _container_left,
     Reason.FAILED: _just("it failed"),

@@ -18,6 +18,7 @@ class Counted:
 
     debounce_seconds: float = 0.0
     relist_seconds: float = 60.0
+    again_seconds: float = 0.0
     refreshed: int = 0
     losses: int = 0
     told: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -87,6 +88,13 @@ async def test_nothing_is_listed_while_nothing_changes() -> None:
         await images.times(1)
         await turns()
     assert (images.refreshed, containers.refreshed) == (1, 1)
+
+
+async def test_what_lags_behind_its_events_is_listed_once_more_after_a_change() -> None:
+    engine, images, containers = ContainersInMemory(), Counted(), Counted(again_seconds=0.01)
+    async with following(engine, images, containers):
+        await containers.times(2)  # the subscription itself tells of a change
+    assert images.refreshed == 1
 
 
 async def test_a_change_of_containers_lists_no_images() -> None:

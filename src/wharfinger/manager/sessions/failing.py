@@ -67,7 +67,10 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
                 next_try_at=at + delay,
             )
         case Elsewhere():
-            _avoid(conn, kernel.agent_id, kernel.root_digest, failure, until=at + AVOID_SECONDS)
+            if kernel.status is not KernelStatus.CREATING:
+                # a container that cannot be made says nothing about the image, nor about others
+                until = at + AVOID_SECONDS
+                _avoid(conn, kernel.agent_id, kernel.root_digest, failure, until=until)
             return kernels.back_to_queue(
                 conn,
                 kernel,
