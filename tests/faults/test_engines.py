@@ -85,7 +85,7 @@ def test_what_people_do_by_hand_meanwhile_changes_no_result(
     image = engine.api("GET", f"/images/{reference}/json")[1]
     assert image["RepoDigests"] == [sample.pinned(proxy.host)]
     engine.api("DELETE", f"/images/{reference}")
-    assert processes.wait_until(lambda: reference not in shown(server, "left-1"), within=5)
+    assert processes.wait_until(lambda: reference not in shown(server, "left-1"), within=15)
 
 
 def test_no_container_loses_its_image_to_an_unload_at_the_same_time(

@@ -252,7 +252,7 @@ def test_an_engine_that_was_killed_under_a_session_ends_it_with_its_exit_code(
 ) -> None:
     only(production, "one")
     reference = push_sample(registry.host, "faults/engine").at(proxy.host)
-    session = sessions.create(manager, reference, *SLEEP)["id"]
+    session = sessions.create(manager, reference, "--", "/bin/busybox", "sleep", "3600")["id"]
     sessions.wait_for(manager, session, "RUNNING")
 
     engines[0].kill()
