@@ -99,7 +99,10 @@ def _end(
     never_ran = KernelStatus.CANCELLED if ends_as is KernelStatus.TERMINATED else ends_as
     match kernel.status:
         case KernelStatus.CREATING:
-            target, said["ends_as"] = KernelStatus.TERMINATING, never_ran
+            # nobody cancelled it: its session's main kernel was done before this one was seen to run
+            was_done = ends_as is KernelStatus.TERMINATED and info is Reason.SESSION_ENDED
+            target = KernelStatus.TERMINATING
+            said["ends_as"] = KernelStatus.TERMINATED if was_done else never_ran
         case KernelStatus.RUNNING:
             target, said["ends_as"] = KernelStatus.TERMINATING, KernelStatus.TERMINATED
         case status if status is KernelStatus.PENDING or status in BOUND:

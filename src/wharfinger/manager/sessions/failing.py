@@ -67,8 +67,7 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
                 next_try_at=at + delay,
             )
         case Elsewhere():
-            if kernel.status is not KernelStatus.CREATING:
-                # a container that cannot be made says nothing about the image, nor about others
+            if not _is_the_requests(kernel, failure):
                 until = at + AVOID_SECONDS
                 _avoid(conn, kernel.agent_id, kernel.root_digest, failure, until=until)
             return kernels.back_to_queue(
@@ -94,6 +93,13 @@ def _is_away(conn: Connection, agent_id: str) -> bool:
     """Whether the agent is LOST, retired, or gone from the table."""
     status = conn.scalar(select(tables.agents.c.status).where(tables.agents.c.id == agent_id))
     return status not in {AgentStatus.JOINING, AgentStatus.UP}
+
+
+def _is_the_requests(kernel: Kernel, failure: Failure) -> bool:
+    """Whether it says nothing about the image, nor about the sessions of others: a command that the
+    image does not have, or a device that the host does not."""
+    creating = kernel.status is KernelStatus.CREATING
+    return creating and failure.failure_class is FailureClass.UNSUPPORTED
 
 
 def _others_run(conn: Connection, kernel: Kernel) -> bool:
