@@ -1,18 +1,15 @@
 """What a user may occupy, and what they occupy now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from wharfinger.domain.errors import InvalidRequest, UnknownId
-from wharfinger.domain.sessions import (
-    AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES,
-    USER_RESOURCE_OCCUPYING_KERNEL_STATUSES,
-)
 from wharfinger.domain.slots import MOST, Quota, Slots
-from wharfinger.manager.storage.tables import kernels, users
+from wharfinger.manager.sessions import occupancy
+from wharfinger.manager.storage.tables import users
 
 _MOST_SESSIONS: Final = 2**31 - 1
 _LONGEST_GROUP: Final = 200
@@ -76,25 +73,22 @@ def set_limits(conn: Connection, name: str, changes: LimitChanges) -> None:
         conn.execute(update(users).where(users.c.name == name).values(**columns))
 
 
+def locked(conn: Connection, user_ids: Collection[str]) -> dict[str, Limits]:
+    """The limits of those of these users who are still there; their rows are held, by ascending
+    id, until the end of the transaction."""
+    found = conn.execute(
+        select(users).where(users.c.id.in_(user_ids)).order_by(users.c.id).with_for_update()
+    )
+    return {row.id: Limits.of(row) for row in found}
+
+
 def occupied(conn: Connection) -> dict[str, Occupied]:
     """What users occupy, by the user's id; those who occupy nothing are not in it."""
-    sessions = conn.execute(
-        select(kernels.c.owner_id, func.count(kernels.c.session_id.distinct()))
-        .where(kernels.c.status.in_(AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES))
-        .group_by(kernels.c.owner_id)
-    )
-    slots = conn.execute(
-        select(
-            kernels.c.owner_id,
-            func.sum(kernels.c.cpu),
-            func.sum(kernels.c.mem),
-            func.sum(kernels.c.gpu),
-        )
-        .where(kernels.c.status.in_(USER_RESOURCE_OCCUPYING_KERNEL_STATUSES))
-        .group_by(kernels.c.owner_id)
-    )
-    charged = {row[0]: Slots(*map(int, row[1:])) for row in slots}
-    return {owner: Occupied(count, charged.get(owner, Slots())) for owner, count in sessions}
+    charged = occupancy.of_users(conn)
+    return {
+        owner: Occupied(count, charged.get(owner, Slots()))
+        for owner, count in occupancy.active_sessions(conn).items()
+    }
 
 
 def _amount(name: str, value: int, most: int) -> int:

@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from wharfinger.contracts.ingest import Capacity, EngineFacts, Registration
 from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
 from wharfinger.domain.platforms import Platform
-from wharfinger.domain.sessions import AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES, WITH_CONTAINER
+from wharfinger.domain.sessions import WITH_CONTAINER
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
 from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
+from wharfinger.manager.sessions import occupancy
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.transitions import begin, move
@@ -41,27 +42,15 @@ def one(conn: Connection, agent_id: str) -> AgentView:
 
 def occupied(conn: Connection, views: Iterable[AgentView]) -> list[AgentView]:
     """These agents with what their kernels occupy."""
-    kernels = tables.kernels
-    rows = conn.execute(
-        select(
-            kernels.c.agent_id,
-            func.sum(kernels.c.cpu),
-            func.sum(kernels.c.mem),
-            func.sum(kernels.c.gpu),
-            func.count(kernels.c.session_id.distinct()),
+    taken, sessions = occupancy.of_agents(conn), occupancy.sessions_on_agents(conn)
+    return [
+        replace(
+            view,
+            occupied=taken.get(view.id, Slots()).to_json(),
+            sessions=sessions.get(view.id, 0),
         )
-        .where(kernels.c.status.in_(AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES))
-        .group_by(kernels.c.agent_id)
-    )
-    use = {
-        agent_id: (Slots(int(cpu), int(mem), int(gpu)), sessions)
-        for agent_id, cpu, mem, gpu, sessions in rows
-    }
-    shown = []
-    for view in views:
-        slots, sessions = use.get(view.id, (Slots(), 0))
-        shown.append(replace(view, occupied=slots.to_json(), sessions=sessions))
-    return shown
+        for view in views
+    ]
 
 
 def contact(conn: Connection, agent_id: str) -> AgentContact | None:

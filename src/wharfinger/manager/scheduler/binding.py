@@ -12,15 +12,17 @@ from typing import Final
 from sqlalchemy import Connection, select, update
 
 from wharfinger.domain.sessions import TERMINAL
-from wharfinger.domain.slots import Quota, Slots
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
-from wharfinger.manager.scheduler import occupancy
+from wharfinger.manager.access.limits import Limits, locked
 from wharfinger.manager.scheduler.decisions import Binding
+from wharfinger.manager.sessions import occupancy
 from wharfinger.manager.storage import transitions
 from wharfinger.manager.storage.clock import now
-from wharfinger.manager.storage.tables import agents, avoided_images, kernels, sessions, users
+from wharfinger.manager.storage.tables import agents, avoided_images, kernels, sessions
 
 _NOTHING: Final = Slots()
+_NO_LIMITS: Final = Limits()
 
 
 def bind(conn: Connection, bindings: Sequence[Binding], *, by: str) -> list[str]:
@@ -75,27 +77,22 @@ class _Owners:
     """The users' rows, locked, and what their limits leave. One that is gone has no limits."""
 
     def __init__(self, conn: Connection, user_ids: Collection[str]) -> None:
-        self._rows = {
-            row.id: row
-            for row in conn.execute(
-                select(users).where(users.c.id.in_(user_ids)).order_by(users.c.id).with_for_update()
-            )
-        }
+        self._limits = locked(conn, user_ids)
         self._occupied = occupancy.of_users(conn, user_ids)
         self._active = occupancy.active_sessions(conn, user_ids)
 
     def admits(self, binding: Binding, hosts: "_Hosts") -> bool:
         """Whether the limits of its owner allow it."""
         owner_id = binding.session.owner_id
-        row = self._rows.get(owner_id)
-        if row is None:
-            return True
+        limits = self._limits.get(owner_id, _NO_LIMITS)
         occupied = self._occupied.get(owner_id, _NOTHING) + binding.session.asked
         number = self._active.get(owner_id, 0) + binding.joins
         return (
-            not Quota(row.max_cpu, row.max_mem, row.max_gpu).exceeded_by(occupied)
-            and (row.max_sessions is None or number <= row.max_sessions)
-            and (row.scaling_groups is None or hosts.groups(binding) <= set(row.scaling_groups))
+            not limits.slots.exceeded_by(occupied)
+            and (limits.sessions is None or number <= limits.sessions)
+            and (
+                limits.scaling_groups is None or hosts.groups(binding) <= set(limits.scaling_groups)
+            )
         )
 
     def charge(self, binding: Binding) -> None:

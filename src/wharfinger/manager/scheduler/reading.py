@@ -14,11 +14,11 @@ from wharfinger.domain.sessions import (
     WITH_CONTAINER,
     Reason,
 )
-from wharfinger.domain.slots import Quota, Slots
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.manager.access.limits import Limits
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.pulls import attempts
-from wharfinger.manager.scheduler import occupancy
 from wharfinger.manager.scheduler.picture import (
     Account,
     Avoidance,
@@ -28,6 +28,7 @@ from wharfinger.manager.scheduler.picture import (
     WaitingKernel,
     WaitingSession,
 )
+from wharfinger.manager.sessions import occupancy
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import (
     agent_images,
@@ -159,16 +160,18 @@ def _accounts(conn: Connection) -> dict[str, Account]:
     occupied = occupancy.of_users(conn)
     active = occupancy.active_sessions(conn)
     waiting = select(kernels.c.owner_id).where(kernels.c.status == KernelStatus.PENDING)
-    return {
-        row.id: Account(
-            Quota(row.max_cpu, row.max_mem, row.max_gpu),
-            row.max_sessions,
-            None if row.scaling_groups is None else frozenset(row.scaling_groups),
+    accounts = {}
+    for row in conn.execute(select(users).where(users.c.id.in_(waiting))):
+        limits = Limits.of(row)
+        groups = limits.scaling_groups
+        accounts[row.id] = Account(
+            limits.slots,
+            limits.sessions,
+            None if groups is None else frozenset(groups),
             occupied.get(row.id, Slots()),
             active.get(row.id, 0),
         )
-        for row in conn.execute(select(users).where(users.c.id.in_(waiting)))
-    }
+    return accounts
 
 
 def _platforms(conn: Connection, digests: Collection[str]) -> dict[str, tuple[Platform, ...]]:

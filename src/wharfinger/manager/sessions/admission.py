@@ -3,14 +3,15 @@
 The quota is checked a second time here, since it charges nobody while a host downloads.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from wharfinger.domain.sessions import OPEN, WITH_CONTAINER, Reason
-from wharfinger.domain.slots import Quota, Slots
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
-from wharfinger.manager.sessions import endings, kernels
+from wharfinger.manager.access.limits import Limits, locked
+from wharfinger.manager.sessions import endings, kernels, occupancy
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
 
@@ -29,8 +30,8 @@ def admit(conn: Connection, owner_ids: Sequence[str], *, by: str) -> bool:
     A session over its user's quota goes back to the queue as a whole; one that has begun to start
     is not stopped by a quota any more.
     """
-    quotas = _lock_quotas(conn, owner_ids)
-    usage = _usage(conn, owner_ids)
+    limits = locked(conn, owner_ids)
+    usage = dict.fromkeys(owner_ids, Slots()) | occupancy.admitted_of_users(conn, owner_ids)
     changed = False
     for found in _ready(conn, lock=True):
         owner_id = found[0].owner_id
@@ -39,7 +40,7 @@ def admit(conn: Connection, owner_ids: Sequence[str], *, by: str) -> bool:
             continue
         asked = Slots.total(kernel.slots for kernel in prepared)
         total = usage[owner_id] + asked
-        exceeds = quotas.get(owner_id, Quota()).exceeded_by(total)
+        exceeds = limits.get(owner_id, Limits()).slots.exceeded_by(total)
         if exceeds and len(prepared) == len(found):
             changed |= endings.release(
                 conn,
@@ -81,29 +82,6 @@ def _ready(conn: Connection, *, lock: bool) -> list[Sequence[Kernel]]:
         lock=lock,
     )
     return list(kernels.sessions_of(found).values())
-
-
-def _lock_quotas(conn: Connection, owner_ids: Sequence[str]) -> Mapping[str, Quota]:
-    """The quotas of those who are still there; their rows are held until the end."""
-    users = tables.users
-    found = conn.execute(
-        select(users).where(users.c.id.in_(owner_ids)).order_by(users.c.id).with_for_update()
-    )
-    return {row.id: Quota(row.max_cpu, row.max_mem, row.max_gpu) for row in found}
-
-
-def _usage(conn: Connection, owner_ids: Sequence[str]) -> dict[str, Slots]:
-    """What each of these users' kernels occupy that have begun to start."""
-    table = tables.kernels
-    found = conn.execute(
-        select(
-            table.c.owner_id, func.sum(table.c.cpu), func.sum(table.c.mem), func.sum(table.c.gpu)
-        )
-        .where(table.c.owner_id.in_(owner_ids), table.c.status.in_(WITH_CONTAINER))
-        .group_by(table.c.owner_id)
-    )
-    nothing = dict.fromkeys(owner_ids, Slots())
-    return nothing | {owner: Slots(int(cpu), int(mem), int(gpu)) for owner, cpu, mem, gpu in found}
 
 
 def _all_up(conn: Connection, prepared: Collection[Kernel]) -> bool:

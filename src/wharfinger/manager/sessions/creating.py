@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Row, exists, insert, select
 from wharfinger.domain.errors import Conflict, Forbidden, InvalidRequest, UnknownId, UnknownSelector
 from wharfinger.domain.references import Reference
 from wharfinger.domain.sessions import Reason
-from wharfinger.domain.slots import Quota, Slots
+from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import KERNEL_TRANSITIONS
+from wharfinger.manager.access.limits import Limits
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.sessions import reading
@@ -80,9 +81,8 @@ def _check_group(conn: Connection, group: str | None, owner: Row[Any]) -> None:
 
 
 def _check_quota(request: SessionRequest, owner: Row[Any]) -> None:
-    quota = Quota(owner.max_cpu, owner.max_mem, owner.max_gpu)
     asked = Slots.total(kernel.slots for kernel in request.kernels)
-    if exceeded := quota.exceeded_by(asked):
+    if exceeded := Limits.of(owner).slots.exceeded_by(asked):
         raise InvalidRequest(
             f"the session asks for more {', '.join(exceeded)} than {owner.name!r} is ever allowed",
             field="slots",

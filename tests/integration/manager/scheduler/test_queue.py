@@ -20,14 +20,13 @@ from sqlalchemy import Connection, Engine, make_url, select, update
 from wharfinger.domain.sessions import BOUND, OPEN, TERMINAL, Reason
 from wharfinger.domain.slots import Quota, Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
-from wharfinger.manager.scheduler import occupancy
 from wharfinger.manager.scheduler.binding import bind
 from wharfinger.manager.scheduler.decisions import Plan
 from wharfinger.manager.scheduler.picture import Rest, WaitingSession
 from wharfinger.manager.scheduler.planning import plan
 from wharfinger.manager.scheduler.reading import read_picture
 from wharfinger.manager.scheduler.telling import explain, note_blocked, release
-from wharfinger.manager.sessions import endings, kernels
+from wharfinger.manager.sessions import endings, kernels, occupancy
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.sqlite import sqlite_engine, transact

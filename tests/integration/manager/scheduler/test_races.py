@@ -13,9 +13,8 @@ from wharfinger.domain.sessions import AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES,
 from wharfinger.domain.slots import Quota, Slots
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.memory import MemoryBus
-from wharfinger.manager.scheduler import occupancy
 from wharfinger.manager.scheduler.dispatcher import Dispatcher
-from wharfinger.manager.sessions import endings, kernels
+from wharfinger.manager.sessions import endings, kernels, occupancy
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage

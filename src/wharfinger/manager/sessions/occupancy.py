@@ -7,6 +7,7 @@ from sqlalchemy import BigInteger, Cast, Column, Connection, cast, func, select
 from wharfinger.domain.sessions import (
     AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES,
     USER_RESOURCE_OCCUPYING_KERNEL_STATUSES,
+    WITH_CONTAINER,
 )
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import KernelStatus
@@ -23,16 +24,30 @@ def of_users(conn: Connection, user_ids: Collection[str] | None = None) -> dict[
     return _taken(conn, kernels.c.owner_id, user_ids, USER_RESOURCE_OCCUPYING_KERNEL_STATUSES)
 
 
+def admitted_of_users(conn: Connection, user_ids: Collection[str]) -> dict[str, Slots]:
+    """Slots of those kernels of these users that were let start."""
+    return _taken(conn, kernels.c.owner_id, user_ids, WITH_CONTAINER)
+
+
 def active_sessions(conn: Connection, user_ids: Collection[str] | None = None) -> dict[str, int]:
     """How many sessions of these users occupy any agent: those that pull as well."""
+    return _sessions(conn, kernels.c.owner_id, user_ids)
+
+
+def sessions_on_agents(conn: Connection) -> dict[str, int]:
+    """How many sessions occupy each agent."""
+    return _sessions(conn, kernels.c.agent_id, None)
+
+
+def _sessions(conn: Connection, whose: Column[str], ids: Collection[str] | None) -> dict[str, int]:
     query = (
-        select(kernels.c.owner_id, func.count(kernels.c.session_id.distinct()))
+        select(whose, func.count(kernels.c.session_id.distinct()))
         .where(kernels.c.status.in_(AGENT_RESOURCE_OCCUPYING_KERNEL_STATUSES))
-        .group_by(kernels.c.owner_id)
+        .group_by(whose)
     )
-    if user_ids is not None:
-        query = query.where(kernels.c.owner_id.in_(user_ids))
-    return {owner_id: count for owner_id, count in conn.execute(query)}  # noqa: C416  # rows
+    if ids is not None:
+        query = query.where(whose.in_(ids))
+    return {each: count for each, count in conn.execute(query)}  # noqa: C416  # rows
 
 
 def _taken(
