@@ -84,7 +84,7 @@ def test_what_people_do_by_hand_meanwhile_changes_no_result(
     assert [item["status"] for item in ended.json["items"]] == ["done"]
     image = engine.api("GET", f"/images/{reference}/json")[1]
     assert image["RepoDigests"] == [sample.pinned(proxy.host)]
-    engine.api("DELETE", f"/images/{reference}")
+    assert engine.api("DELETE", f"/images/{reference}")[0] == 200
     assert processes.wait_until(lambda: reference not in shown(server, "left-1"), within=15)
 
 

@@ -39,6 +39,7 @@ class ContainerListing:
     """dockerd lists a container as running for up to 40 ms after it told of its end."""
 
     def __init__(self, engine: Engine, ours: Ours, news: asyncio.Event) -> None:
+        self.nudged = asyncio.Event()
         self._engine = engine
         self._ours = ours
         self._news = news

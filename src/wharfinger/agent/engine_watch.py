@@ -20,6 +20,10 @@ class Listing(Protocol):
     """What is known of one kind of things an engine holds."""
 
     @property
+    def nudged(self) -> asyncio.Event:
+        """Set when the things may have changed: it is time to list."""
+
+    @property
     def debounce_seconds(self) -> float:
         """How long to wait for more changes before listing."""
 
@@ -104,25 +108,23 @@ class EngineWatch:
     async def _follow(self, backoff: Backoff) -> None:
         """List on every nudge, until the subscription ends."""
         self._describe(await self._engine.describe())
-        nudges = {change: asyncio.Event() for change in self._listings}
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._listen(nudges), name="engine events")
+            group.create_task(self._listen(), name="engine events")
             for change, listing in self._listings.items():
-                keeping = self._keep(listing, nudges[change], backoff)
-                group.create_task(keeping, name=f"engine {change}")
+                group.create_task(self._keep(listing, backoff), name=f"engine {change}")
 
-    async def _listen(self, nudges: Mapping[Change, asyncio.Event]) -> None:
+    async def _listen(self) -> None:
         async for change in self._engine.changes():
-            nudges[change].set()
+            self._listings[change].nudged.set()
 
-    async def _keep(self, listing: Listing, nudged: asyncio.Event, backoff: Backoff) -> None:
+    async def _keep(self, listing: Listing, backoff: Backoff) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(listing.relist_seconds):
-                    await nudged.wait()
+                    await listing.nudged.wait()
             await asyncio.sleep(listing.debounce_seconds)
-            changed = nudged.is_set()
-            nudged.clear()
+            changed = listing.nudged.is_set()
+            listing.nudged.clear()
             await listing.refresh()
             if changed and listing.again_seconds:
                 await asyncio.sleep(listing.again_seconds)

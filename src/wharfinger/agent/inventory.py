@@ -18,15 +18,30 @@ class ImageListing:
     again_seconds: ClassVar[float] = 0.0
 
     def __init__(self, engine: Engine, news: asyncio.Event) -> None:
+        self.nudged = asyncio.Event()
         self._engine = engine
         self._news = news
+        self._asked = ""
         self.current: Inventory | None = None
         """The last listing; None before the first."""
 
+    @property
+    def fresh(self) -> Inventory | None:
+        """The last listing, unless one begun later was asked for."""
+        listed = self.current
+        return listed if listed is not None and listed.asked == self._asked else None
+
+    def ask(self, mark: str) -> None:
+        """Only a listing begun from now on is fresh, unless this mark has been answered."""
+        if self._asked != mark:
+            self._asked = mark
+            self.nudged.set()
+
     async def refresh(self) -> None:
         """List them now."""
-        listing = inventory_of(await self._engine.images())
-        if self.current is None or self.current.version != listing.version:
+        asked = self._asked
+        listing = inventory_of(await self._engine.images(), asked)
+        if self.current != listing:
             self.current = listing
             self._news.set()
 
@@ -34,7 +49,7 @@ class ImageListing:
         """The engine does not answer: the images are taken to be still there."""
 
 
-def inventory_of(images: list[LocalImage]) -> Inventory:
+def inventory_of(images: list[LocalImage], asked: str = "") -> Inventory:
     """A listing in a fixed order, its version made from its content."""
     entries = sorted(
         (
@@ -49,4 +64,5 @@ def inventory_of(images: list[LocalImage]) -> Inventory:
         key=lambda entry: entry.image_id,
     )
     content = json.dumps([entry.to_wire() for entry in entries], sort_keys=True)
-    return Inventory(version=hashlib.sha256(content.encode()).hexdigest(), images=tuple(entries))
+    version = hashlib.sha256(content.encode()).hexdigest()
+    return Inventory(version=version, asked=asked, images=tuple(entries))

@@ -35,13 +35,13 @@ class Reporter:
         self._kernels = kernels
         self._capacity = capacity
         self._begun = 0
-        self._kept_version = ""
+        self._kept_version = self._said_version = ""
 
     def begin(self) -> Report:
         """The state of this moment: what is in hand, and every event not acknowledged."""
         self._begun += 1
-        current = self._images.current
-        version = current.version if current else ""
+        listed, fresh = self._images.current, self._images.fresh
+        self._said_version = listed.version if listed else ""
         return Report(
             incarnation=self._incarnation,
             begun=self._begun,
@@ -49,8 +49,8 @@ class Reporter:
             in_hand=self._puller.in_hand(),
             progress=self._puller.progress(),
             events=self._outbox.pending,
-            inventory_version=version,
-            inventory=current if version != self._kept_version else None,
+            inventory_version=self._said_version,
+            inventory=fresh if fresh and fresh.version != self._kept_version else None,
             capacity=self._capacity(),
             containers=self._containers.current,
             kernels_in_hand=self._kernels.in_hand(),
@@ -60,3 +60,5 @@ class Reporter:
         """The manager keeps this much; the rest is said again."""
         self._outbox.acknowledge(acknowledgement.sequence)
         self._kept_version = acknowledgement.inventory_version
+        if self._kept_version not in ("", self._said_version):
+            self._images.ask(self._kept_version)

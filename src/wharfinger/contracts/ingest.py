@@ -118,9 +118,14 @@ class InventoryImage(Wire):
 
 
 class Inventory(Wire):
-    """A full listing. `version` is the agent's own mark of this listing's content."""
+    """A full listing. `version` is the agent's own mark of this listing's content.
+
+    `asked` is the last version in an acknowledgement that no listing of the agent had: by it the
+    manager asked for a listing begun after that acknowledgement, and this is one.
+    """
 
     version: str
+    asked: str = ""
     images: tuple[InventoryImage, ...]
 
 

@@ -19,6 +19,7 @@ class Counted:
     debounce_seconds: float = 0.0
     relist_seconds: float = 60.0
     again_seconds: float = 0.0
+    nudged: asyncio.Event = field(default_factory=asyncio.Event)
     refreshed: int = 0
     losses: int = 0
     told: asyncio.Condition = field(default_factory=asyncio.Condition)

@@ -1,17 +1,35 @@
-"""The agents-images mapping, kept in step with what each agent last listed."""
+"""The agents-images mapping, kept in step with what each agent last listed.
 
+What is seen or removed is entered at once, ahead of the agent's next listing. That listing may then
+be the same as the one before, since somebody undid it by hand, and would not be sent; so a fresh one
+is asked for by a mark in the place of the listing's version.
+"""
+
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from wharfinger.contracts.ingest import Inventory, InventoryImage
 from wharfinger.manager.storage.put import put
-from wharfinger.manager.storage.tables import agent_images
+from wharfinger.manager.storage.tables import agent_images, agents
+
+_MARK: Final = "asked-"
+"""How a mark begins; no listing's version does."""
+
+
+def version(conn: Connection, agent_id: str) -> str:
+    """What is kept: a listing's version, a mark, or nothing yet ("")."""
+    kept = select(agents.c.inventory_version).where(agents.c.id == agent_id)
+    return str(conn.execute(kept).scalar_one())
 
 
 def replace(conn: Connection, agent_id: str, inventory: Inventory) -> None:
     """Make the agent's rows what its full listing says, touching only what differs."""
+    kept = version(conn, agent_id)
+    if not kept.startswith(_MARK) or kept == inventory.asked:
+        _keep_version(conn, agent_id, inventory.version)
     held = {
         row.reference: {
             "reference": row.reference,
@@ -25,7 +43,7 @@ def replace(conn: Connection, agent_id: str, inventory: Inventory) -> None:
     listed = {row["reference"]: row for image in inventory.images for row in _rows(image, known)}
     changed = [reference for reference, row in held.items() if listed.get(reference) != row]
     if changed:
-        forget(conn, agent_id, changed)
+        _drop(conn, agent_id, changed)
     new = [
         {"agent_id": agent_id, **row}
         for reference, row in listed.items()
@@ -38,17 +56,36 @@ def replace(conn: Connection, agent_id: str, inventory: Inventory) -> None:
 def note(
     conn: Connection, agent_id: str, reference: str, image_id: str, root_digest: str, size: int
 ) -> None:
-    """One image was just seen on the agent: no need to wait for its next listing."""
-    put(
-        conn,
-        agent_images,
-        {"agent_id": agent_id, "reference": reference},
-        {"image_id": image_id, "root_digest": root_digest, "size": size},
-    )
+    """One image was just seen on the agent: no need to wait for its next listing.
+
+    Takes the agent's lock when that is new.
+    """
+    table = agent_images
+    key = {"agent_id": agent_id, "reference": reference}
+    values = {"image_id": image_id, "root_digest": root_digest, "size": size}
+    same = select(table.c.agent_id).filter_by(**key, **values)
+    if conn.execute(same).one_or_none() is None:
+        _ask(conn, agent_id)
+        put(conn, table, key, values)
 
 
 def forget(conn: Connection, agent_id: str, references: Sequence[str]) -> None:
-    """These are no longer on the agent."""
+    """These are no longer on the agent. Takes the agent's lock."""
+    _ask(conn, agent_id)
+    _drop(conn, agent_id, references)
+
+
+def _ask(conn: Connection, agent_id: str) -> None:
+    """Have the agent list anew, if it has listed yet."""
+    if version(conn, agent_id):
+        _keep_version(conn, agent_id, _MARK + secrets.token_hex(8))
+
+
+def _keep_version(conn: Connection, agent_id: str, kept: str) -> None:
+    conn.execute(update(agents).where(agents.c.id == agent_id).values(inventory_version=kept))
+
+
+def _drop(conn: Connection, agent_id: str, references: Sequence[str]) -> None:
     conn.execute(
         delete(agent_images).where(
             agent_images.c.agent_id == agent_id, agent_images.c.reference.in_(references)

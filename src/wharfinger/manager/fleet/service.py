@@ -281,18 +281,15 @@ def _note_report(
     if row.incarnation != said.incarnation:
         raise StaleIncarnation(f"agent {row.id!r} has a newer process", agentId=row.id)
     by = f"agent {row.id}"
-    changed = events.apply(conn, row.id, said.events)
-    version = row.inventory_version
     if said.inventory is not None:
         inventory.replace(conn, row.id, said.inventory)
-        version = said.inventory.version
+    changed = events.apply(conn, row.id, said.events)
     conn.execute(
         update(table)
         .where(table.c.id == row.id)
         .values(
             heard_at=now(conn),
             reports_begun=max(said.begun, row.reports_begun),
-            inventory_version=version,
             engine=_engine_facts(row.engine, said.engine),
             slots=row.slots if said.capacity is None else agents.slots_of(said.capacity),
         )
@@ -300,6 +297,7 @@ def _note_report(
     changed |= attempts.note_missing(conn, row.id, said.incarnation, said.begun, said.in_hand)
     for read in readers:
         changed |= read(conn, row.id, said)
+    version = inventory.version(conn, row.id)
     told = version != "" and said.containers is not None
     reconciled = told or (said.engine is not None and said.engine.problem != "")
     if row.status != AgentStatus.UP and reconciled:
