@@ -146,8 +146,3 @@ def kernel_container(kernel_id: str, detail: ContainerDetail) -> KernelContainer
         ended_at=detail.ended_at,
         problem=detail.problem[:DETAIL_LIMIT],
     )
-
-
-def began(container: KernelContainer) -> bool:
-    """Whether its process was started, even if it has ended since."""
-    return container.ended or container.started_at is not None

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from wharfinger.agent.backoff import Backoff
-from wharfinger.agent.containers import ContainerListing, began
+from wharfinger.agent.containers import ContainerListing
 from wharfinger.agent.devices import Devices
 from wharfinger.agent.engine.port import ContainerSpec, Engine, EngineError, ImageAbsent, NameTaken
 from wharfinger.agent.locks import KeyedLocks
@@ -67,7 +67,7 @@ class Creator:
             return
         made_before = await self._make(order)
         # the order to end it may have come meanwhile; and a process is never run twice
-        if self._may_not(order) or (made_before is not None and began(made_before)):
+        if self._may_not(order) or (made_before is not None and made_before.began):
             return
         await self._engine.start_container(container_name(order.kernel_id))
 
@@ -93,12 +93,12 @@ class Creator:
         while True:
             try:
                 container = await self._containers.look(order.kernel_id)
-                if container is not None and not began(container):
+                if container is not None and not container.began:
                     await self._engine.remove_container(container.container_id)
                     container = await self._containers.look(order.kernel_id)
                 if container is None:
                     return self._absent(order, trouble)
-                if began(container):
+                if container.began:
                     return CreateAnswer(
                         kernel_id=order.kernel_id,
                         outcome=CreateOutcome.STARTED,

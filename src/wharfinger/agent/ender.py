@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from wharfinger.agent.containers import ContainerListing, began
+from wharfinger.agent.containers import ContainerListing
 from wharfinger.agent.engine.port import Engine, EngineError
 from wharfinger.agent.kernel_log import KernelLogs
 from wharfinger.contracts.rpc import (
@@ -70,7 +70,7 @@ class Ender:
     async def _end(self, order: EndOrder) -> EndAnswer:
         await self._made(order.kernel_id)
         container = await self._containers.look(order.kernel_id)
-        if container is not None and not began(container):
+        if container is not None and not container.began:
             await self._engine.remove_container(container.container_id)
             container = await self._containers.look(order.kernel_id)
         if container is not None and not container.ended:
@@ -112,7 +112,7 @@ class Ender:
         container = await self._containers.look(kernel_id)
         if container is None:
             return
-        if began(container) and not container.ended:
+        if container.began and not container.ended:
             raise EngineError(
                 Failure(FailureClass.IN_USE, "the container still runs: end its kernel first")
             )

@@ -222,6 +222,11 @@ class KernelContainer(Wire):
     ended_at: float | None = None
     problem: str = ""
 
+    @property
+    def began(self) -> bool:
+        """Whether its process was started, even if it has ended since."""
+        return self.ended or self.started_at is not None
+
 
 class CreateAnswer(Wire):
     """The state of one ordered container."""

@@ -88,7 +88,7 @@ def _take_in(
     conn: Connection, claim: _Claim, container: KernelContainer | None, begun: int, *, by: str
 ) -> bool:
     match claim.status, container:
-        case KernelStatus.CREATING, KernelContainer() if observing.began(container):
+        case KernelStatus.CREATING, KernelContainer() if container.began:
             return any(
                 observing.started(conn, kernel, container, by=by)
                 for kernel in _present(conn, claim)

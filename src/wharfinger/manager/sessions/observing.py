@@ -14,11 +14,6 @@ from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import agents
 
 
-def began(container: KernelContainer) -> bool:
-    """Whether its process was started, even if it has ended since."""
-    return container.ended or container.started_at is not None
-
-
 def started(conn: Connection, kernel: Kernel, container: KernelContainer, *, by: str) -> bool:
     """The container of a CREATING kernel began; the reports its agent began before say nothing
     about it. One that has ended already takes its kernel further at once."""
