@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wharfinger.contracts.rpc import KernelContainer
-from wharfinger.contracts.wire import FailureReport, ImageEvidence, Wire
+from wharfinger.contracts.wire import DiskSpace, FailureReport, ImageEvidence, Wire
 from wharfinger.domain.progress import Phase
 
 REGISTER = "/agents/register"
@@ -139,7 +139,8 @@ class Report(Wire):
 
     `containers` are all of ours on the engine, running or not; None while the engine does not say.
     `kernels_in_hand` are those whose container is being made, so that a missing one is not yet
-    missed. `capacity` is None until the engine has told it once.
+    missed. `capacity` is None until the engine has told it once. `disk` is None where the agent
+    cannot see the engine's data root.
     """
 
     incarnation: str
@@ -153,6 +154,7 @@ class Report(Wire):
     capacity: Capacity | None = None
     containers: tuple[KernelContainer, ...] | None = None
     kernels_in_hand: tuple[str, ...] = ()
+    disk: DiskSpace | None = None
 
 
 class Acknowledgement(Wire):

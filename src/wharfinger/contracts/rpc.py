@@ -10,10 +10,12 @@ from typing import Final
 
 from pydantic import Base64Bytes, Field, SecretStr, field_serializer
 
-from wharfinger.contracts.wire import FailureReport, ImageEvidence, LayerSize, Wire
+from wharfinger.contracts.wire import DiskSpace, FailureReport, ImageEvidence, LayerSize, Wire
 
 CHECK_AND_PULL = "/rpc/check-and-pull"
 REMOVE_IMAGES = "/rpc/remove-images"
+SURVEY_REMOVALS = "/rpc/survey-removals"
+SURVEY_PULLS = "/rpc/survey-pulls"
 CANCEL = "/rpc/cancel"
 CREATE_KERNELS = "/rpc/create-kernels"
 END_KERNELS = "/rpc/end-kernels"
@@ -52,13 +54,17 @@ class PullOrder(Wire):
     """One attempt: make `reference` present at `root_digest`.
 
     `reference` is canonical (`host/name[:tag][@digest]`). `layers` are those of the agent's
-    platform.
+    platform; `diff_ids` are the digests of their uncompressed content, in the same order, or empty
+    where they are not known. A pull that surely leaves less than `disk_margin` bytes free is not
+    begun: it fails as `no-space`.
     """
 
     attempt_id: str
     reference: str
     root_digest: str
     layers: tuple[LayerSize, ...]
+    diff_ids: tuple[str, ...] = ()
+    disk_margin: int = 0
     policy: PullPolicy
     credentials: Credentials | None = None
 
@@ -108,10 +114,14 @@ class CheckAndPullReply(Wire):
 
 
 class RemovalOrder(Wire):
-    """Take `reference` away. `repo@digest` means every reference of that repository to the id."""
+    """Take `reference` away. `repo@digest` means every reference of that repository to the id.
+
+    With an `image_id` it is done only while the reference is that image's.
+    """
 
     removal_id: str
     reference: str
+    image_id: str | None = None
 
 
 class RemoveImagesCall(Call):
@@ -127,6 +137,8 @@ class RemovalOutcome(StrEnum):
     """The reference is gone on inspect."""
     ABSENT = "absent"
     """It was not there."""
+    CHANGED = "changed"
+    """It is another image's by now: survey it anew. Nothing was removed."""
     FAILED = "failed"
     """Not removed; `failure` says why."""
     RUNNING = "running"
@@ -146,6 +158,77 @@ class RemoveImagesReply(Wire):
     """One answer per order, in their order."""
 
     answers: tuple[RemovalAnswer, ...]
+
+
+class ImageUser(Wire):
+    """A container that uses an image. `kernel_id` is set for one of ours."""
+
+    container_id: str
+    name: str
+    state: str
+    kernel_id: str | None = None
+
+
+class RemovalSurvey(Wire):
+    """What a removal would meet and do now; nothing is changed by asking.
+
+    `image_id` is None when there is nothing to remove. `root_digests` are bare digests the image is
+    known by. `going` are the names that would go, `kept_by` those that would go on holding it.
+    `bytes_freed` counts the layers no other image shares (0 while `kept_by` is not empty); None
+    where the engine does not tell.
+    """
+
+    removal_id: str
+    image_id: str | None = None
+    root_digests: tuple[str, ...] = ()
+    going: tuple[str, ...] = ()
+    kept_by: tuple[str, ...] = ()
+    users: tuple[ImageUser, ...] = ()
+    bytes_freed: int | None = None
+    failure: FailureReport | None = None
+
+
+class SurveyRemovalsCall(Call):
+    """A batch of removals to look into. `want_bytes` asks for `bytes_freed`, which takes longer."""
+
+    orders: tuple[RemovalOrder, ...]
+    want_bytes: bool = False
+
+
+class SurveyRemovalsReply(Wire):
+    """One survey per order, in their order."""
+
+    surveys: tuple[RemovalSurvey, ...]
+
+
+class PullSurvey(Wire):
+    """What a pull would meet and take now; nothing is changed by asking.
+
+    `evidence` is the image where some is there under the name. `bytes_missing` counts compressed
+    bytes to download, after the layers that are there already; `bytes_needed` is what the engine's
+    store needs on disk for them at least. `layers_known` is false where the order had no
+    `diff_ids`, so that layers there could not be found.
+    """
+
+    attempt_id: str
+    evidence: ImageEvidence | None = None
+    bytes_missing: int = 0
+    bytes_needed: int = 0
+    layers_known: bool = True
+    failure: FailureReport | None = None
+
+
+class SurveyPullsCall(Call):
+    """A batch of pulls to look into."""
+
+    orders: tuple[PullOrder, ...]
+
+
+class SurveyPullsReply(Wire):
+    """One survey per order, in their order; `disk` as in a report."""
+
+    surveys: tuple[PullSurvey, ...]
+    disk: DiskSpace | None = None
 
 
 class CancelCall(Call):

@@ -55,6 +55,14 @@ def _valid(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
+class DiskSpace(Wire):
+    """Bytes of the file system that holds the engine's data root. `free` is what an ordinary
+    process may still write."""
+
+    free: int
+    total: int
+
+
 class LayerSize(Wire):
     """A layer of the agent's platform: digest and size (bytes) of the compressed blob."""
 

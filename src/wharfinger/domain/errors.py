@@ -66,6 +66,12 @@ class Unauthenticated(Forbidden):
     """No valid token was sent."""
 
 
+class RescanBlocked(WharfingerError):
+    """Images are being downloaded, so that the catalogue cannot be read anew now."""
+
+    code = "rescan-blocked"
+
+
 class Conflict(WharfingerError):
     """The present state does not allow this."""
 

@@ -58,6 +58,8 @@ class Reason(StrEnum):
     """No agent could take it, even if it were empty."""
     NO_FREE_SLOTS = "no-free-slots"
     """The agents that could take it have too little free."""
+    PENDING_IMAGE_PREPARATION = "pending-image-preparation"
+    """The agents that could take it are being prepared for its image, or have it taken away."""
     RETRYING = "retrying"
     """A failure that may pass; tried again."""
     AGENT_LOST = "agent-lost"

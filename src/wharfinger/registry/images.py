@@ -10,12 +10,14 @@ from wharfinger.domain.references import Reference
 
 @dataclass(frozen=True, slots=True)
 class PlatformImage:
-    """The image of one platform. `layers` are compressed blobs the registry holds."""
+    """The image of one platform. `layers` are compressed blobs the registry holds; `diff_ids` are
+    the digests of their uncompressed content, in the same order, or empty where nobody asked."""
 
     platform: Platform
     manifest_digest: str
     config_digest: str
     layers: tuple[Layer, ...]
+    diff_ids: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -29,6 +31,7 @@ class PlatformImage:
             "manifestDigest": self.manifest_digest,
             "configDigest": self.config_digest,
             "layers": [[layer.digest, layer.size] for layer in self.layers],
+            "diffIds": list(self.diff_ids),
         }
 
     @classmethod
@@ -39,6 +42,7 @@ class PlatformImage:
             document["manifestDigest"],
             document["configDigest"],
             tuple(Layer(digest, size) for digest, size in document["layers"]),
+            tuple(document.get("diffIds", ())),
         )
 
 

@@ -29,9 +29,26 @@ def find(conn: Connection, root_digests: Collection[str]) -> dict[str, ResolvedI
 
 def mean(conn: Connection, image: ResolvedImage) -> None:
     """Its reference means its root digest here from now on."""
-    size = max((variant.size for variant in image.platforms), default=0)
-    values = {"root_digest": image.root_digest, "size": size, "updated_at": now(conn)}
-    put(conn, images, {"reference": str(image.reference)}, values)
+    at = now(conn)
+    values = {
+        "registry": image.reference.registry,
+        "repository": image.reference.name,
+        "root_digest": image.root_digest,
+        "size": max((variant.size for variant in image.platforms), default=0),
+        "platforms": [
+            {
+                "os": each.platform.os,
+                "architecture": each.platform.architecture,
+                "variant": each.platform.variant,
+                "size": each.size,
+            }
+            for each in image.platforms
+        ],
+        "status": "known",
+        "seen_at": at,
+        "updated_at": at,
+    }
+    put(conn, images, {"reference": str(image.reference)}, values, labels={})
     keep(conn, image)
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from wharfinger.domain.gate import PreparationKind
 from wharfinger.domain.states import (
     AgentStatus,
     AttemptStatus,
@@ -113,6 +114,7 @@ agents = Table(
     Column("version", Text, nullable=False),
     Column("engine", JSON, nullable=False),  # {kind, version, store, problem}
     Column("slots", JSON, nullable=False),  # {cpu, mem, gpu}: what sessions may use
+    Column("disk", _MAYBE_JSON),  # {free, total} of the engine's data root, in bytes
     Column("address", Text, nullable=False),
     Column("incarnation", Text, nullable=False),
     Column("call_token_encrypted", Text, nullable=False),
@@ -139,9 +141,43 @@ images = Table(
     "images",
     metadata,
     Column("reference", Text, primary_key=True),
+    Column("registry", Text, nullable=False, index=True),
+    Column("repository", Text, nullable=False),  # host/name
     Column("root_digest", Text, nullable=False),
     Column("size", BigInteger, nullable=False),  # compressed bytes of the largest platform asked
-    Column("updated_at", Double, nullable=False),
+    Column(
+        "platforms", JSON, nullable=False
+    ),  # [{os, architecture, variant, size}], as far as known
+    Column("labels", JSON, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("seen_at", Double),  # in its registry, last
+    Column("updated_at", Double, nullable=False),  # what it means, or how it stands
+    CheckConstraint("status IN ('known', 'missing', 'forgotten')", name="status"),
+)
+
+protected_images = Table(
+    "protected_images",
+    metadata,
+    Column("reference", Text, primary_key=True),
+    Column("by", Text, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
+image_grants = Table(
+    "image_grants",
+    metadata,
+    # images below a path (host, or host/name) that stands here are for these subjects alone
+    Column("path", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),  # a user's name, or a group's
+    CheckConstraint("kind IN ('user', 'group')", name="kind"),
+)
+
+user_groups = Table(
+    "user_groups",
+    metadata,
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
 )
 
 tasks = Table(
@@ -159,6 +195,8 @@ tasks = Table(
     Column("function", Text),  # the registered function of a named task; none when ad hoc
     Column("arguments", JSON, nullable=False),
     Column("failure", _MAYBE_JSON),  # {class, message, detail} of a task that failed as a whole
+    Column("detail", _MAYBE_JSON),  # what else its end has to say
+    Column("category", Text),  # what it waits for and holds up; none is nothing
     Column("runner", Text),  # the manager that runs it
     Column("epoch", Integer, nullable=False),  # counts its runners
     Column("lease_until", Double),
@@ -167,6 +205,7 @@ tasks = Table(
     Column("ended_at", Double, index=True),
     _one_of("status", TaskStatus),
     CheckConstraint("(ended_at IS NULL) = (status IN ('pending', 'running'))", name="one_end"),
+    Index("ix_tasks_category_status", "category", "status"),
 )
 
 items = Table(
@@ -183,10 +222,27 @@ items = Table(
     Column("failure", _MAYBE_JSON),
     Column("bytes_done", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
+    Column("eta_seconds", Double),
     Column("kept_by", JSON, nullable=False),
     Column("next_try_at", Double),
     UniqueConstraint("task_id", "agent_id", "reference"),
     _one_of("status", ItemStatus),
+)
+
+preparations = Table(
+    "preparations",
+    metadata,
+    Column("item_id", ForeignKey("items.id", ondelete="CASCADE"), primary_key=True),
+    Column("task_id", ForeignKey("tasks.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("agent_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    # `domain.gate.ImageKeys`
+    Column("reference", Text, nullable=False),
+    Column("root_digests", JSON, nullable=False),
+    Column("image_id", Text),
+    Column("begun_at", Double, nullable=False),
+    UniqueConstraint("agent_id", "reference"),
+    _one_of("kind", PreparationKind),
 )
 
 attempts = Table(
@@ -311,6 +367,21 @@ leftovers = Table(
     Column("tries", Integer, nullable=False),
     Column("next_try_at", Double, nullable=False),
     Column("found_at", Double, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    # rows are only ever added: triggers refuse anything else
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("actor_id", Text, nullable=False),
+    Column("actor", Text, nullable=False),  # the user's name at that time
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("detail", JSON, nullable=False),
+    Index("ix_audit_target", "target"),
+    Index("ix_audit_actor", "actor"),
 )
 
 transitions = Table(

@@ -19,7 +19,17 @@ def two_agents_with_one_image(conn: Connection) -> None:
     for agent_id in ("a-1", "b-1"):
         insert_agent(conn, agent_id)
     inventory.note(conn, "a-1", ONE, "sha256:1", OLD, 300)
-    put(conn, tables.images, {"reference": ONE}, {"root_digest": NEW, "size": 70, "updated_at": 0})
+    catalogued = {
+        "registry": "h.test",
+        "repository": "h.test/one",
+        "root_digest": NEW,
+        "size": 70,
+        "platforms": [],
+        "labels": {},
+        "status": "known",
+        "updated_at": 0,
+    }
+    put(conn, tables.images, {"reference": ONE}, catalogued)
 
 
 def run(conn: Connection, name: str, *new: NewItem) -> None:
