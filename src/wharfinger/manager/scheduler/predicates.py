@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Quota, Slots
 from wharfinger.manager.scheduler.picture import Avoidance, Host, Picture, WaitingSession
+from wharfinger.manager.sessions.moments import moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def no_suitable_agent(picture: Picture, ask: Ask, causes: Mapping[Cause | None, 
     }
     if causes.get(Cause.AVOIDED):
         data["avoided"] = [
-            {"agentId": agent_id, "until": _moment(each.until), "failure": each.failure}
+            {"agentId": agent_id, "until": moment(each.until), "failure": each.failure}
             for agent_id, each in sorted(avoided(picture, ask.root_digest).items())
         ]
     return Hold(Reason.NO_SUITABLE_AGENT, data, blocks=False)
@@ -167,7 +167,3 @@ def no_free_slots(asked: Slots, candidates: int, held_for: str | None) -> Hold:
     if held_for is not None:
         data["heldFor"] = held_for
     return Hold(Reason.NO_FREE_SLOTS, data)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
