@@ -11,8 +11,7 @@ from itertools import groupby
 
 import structlog
 
-from wharfinger.contracts.rpc import Credentials, PullOrder, PullPolicy
-from wharfinger.contracts.wire import LayerSize
+from wharfinger.contracts.rpc import PullOrder, PullPolicy
 from wharfinger.domain.errors import UnknownRegistry
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
@@ -32,7 +31,7 @@ from wharfinger.manager.images.standing import (
     note_sending,
     skip_present,
 )
-from wharfinger.manager.pulls import attempts
+from wharfinger.manager.pulls import attempts, orders
 from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.storage.port import Storage
@@ -104,7 +103,7 @@ class _Run:
 
         A host that does not answer is left to the attempts, which say so.
         """
-        orders = [
+        checks = [
             PullOrder(
                 attempt_id=item.id,
                 reference=item.reference,
@@ -116,7 +115,7 @@ class _Run:
         ]
         try:
             _, answers = await self._our.calls.check_and_pull(
-                agent_id, orders, deadline=_CHECK_SECONDS
+                agent_id, checks, deadline=_CHECK_SECONDS
             )
         except AgentUnreachable as error:
             log.info("presence not checked", agent=agent_id, error=error.message)
@@ -138,15 +137,15 @@ class _Run:
     ) -> None:
         """Send attempts to their agent, and apply what it answers."""
         worth = await self._note_sending([attempt.id for _, attempt in unsent])
-        orders = [
+        sent = [
             order
             for _, attempt in unsent
             if attempt.id in worth
             if (order := await self._order(attempt, platform)) is not None
         ]
-        if orders:
+        if sent:
             async with self._pause.after_trouble(agent_id):
-                incarnation, answers = await self._our.calls.check_and_pull(agent_id, orders)
+                incarnation, answers = await self._our.calls.check_and_pull(agent_id, sent)
                 await self._our.storage.write(
                     attempts.apply_answers, agent_id, answers, incarnation, by=self._our.by
                 )
@@ -166,21 +165,7 @@ class _Run:
             barred = Failure(FailureClass.AUTH, error.message)
             await self._our.storage.write(attempts.fail, attempt.id, barred, by=self._our.by)
             return None
-        credentials = None
-        if registry.username is not None:
-            credentials = Credentials(username=registry.username, password=registry.password or "")
-        variant = image.for_platform(platform)
-        return PullOrder(
-            attempt_id=attempt.id,
-            reference=attempt.reference,
-            root_digest=attempt.root_digest,
-            layers=tuple(
-                LayerSize(digest=layer.digest, size=layer.size)
-                for layer in (variant.layers if variant else ())
-            ),
-            policy=PullPolicy.PRELOAD,
-            credentials=credentials,
-        )
+        return orders.pull(attempt, PullPolicy.PRELOAD, registry, image.for_platform(platform))
 
     async def _stop(self, agent_id: str, pairs: Sequence[tuple[ItemRow, Attempt]]) -> None:
         """Stop attempts nobody waits for any more; each ends as the agent says it ended.

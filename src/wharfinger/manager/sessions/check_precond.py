@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import structlog
 from sqlalchemy import Connection
 
-from wharfinger.contracts.rpc import Credentials, PullOrder, PullOutcome, PullPolicy
-from wharfinger.contracts.wire import LayerSize
+from wharfinger.contracts.rpc import PullOrder, PullOutcome, PullPolicy
 from wharfinger.domain.errors import UnknownRegistry
 from wharfinger.domain.failures import Failure, FailureClass, FailureError
 from wharfinger.domain.platforms import Platform
@@ -24,7 +23,7 @@ from wharfinger.manager.errands import Errands, beside_a_loop
 from wharfinger.manager.fleet.calls import AgentCalls
 from wharfinger.manager.fleet.pause import Pause
 from wharfinger.manager.loops import Loop
-from wharfinger.manager.pulls import attempts
+from wharfinger.manager.pulls import attempts, orders
 from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions.channels import ring
@@ -78,33 +77,33 @@ class CheckPrecond:
 
     async def run_once(self) -> None:
         """One round, and the calls that follow from it."""
-        orders = await self._storage.write(
+        found = await self._storage.write(
             advance,
             self._limits,
             sending_to=frozenset(self._sending.running),
             stopping_at=frozenset(self._stopping.running),
             by=self._by,
         )
-        for batch in orders.batches:
+        for batch in found.batches:
             self._sending.start(batch.agent_id, self._send, batch)
-        for agent_id, unwanted in orders.unwanted.items():
+        for agent_id, unwanted in found.unwanted.items():
             self._stopping.start(agent_id, self._stop, agent_id, unwanted)
-        if orders.changed:
+        if found.changed:
             await ring(self._bus, KernelStatus.PREPARING)
 
     async def _send(self, batch: Batch) -> None:
         """Send attempts to their agent, and apply what it answers."""
-        orders = []
+        sent = []
         for attempt in batch.attempts:
             order = await self._pull_order(attempt, batch)
             if isinstance(order, PullOrder):
-                orders.append(order)
+                sent.append(order)
             elif await self._storage.write(_fail, attempt.id, order, by=self._by):
                 await ring(self._bus)
-        if not orders:
+        if not sent:
             return
         async with self._pause.after_trouble(batch.agent_id):
-            incarnation, answers = await self._calls.check_and_pull(batch.agent_id, orders)
+            incarnation, answers = await self._calls.check_and_pull(batch.agent_id, sent)
             moved = await self._storage.write(
                 apply_answers, batch.agent_id, answers, incarnation, by=self._by
             )
@@ -122,15 +121,8 @@ class CheckPrecond:
 
     async def _pull_order(self, attempt: Attempt, batch: Batch) -> PullOrder | Failure:
         """What the agent is told, or why it is not even called."""
-        order = PullOrder(
-            attempt_id=attempt.id,
-            reference=attempt.reference,
-            root_digest=attempt.root_digest,
-            layers=(),
-            policy=PullPolicy.LOOK,
-        )
         if attempt.look_only:
-            return order
+            return orders.look(attempt)
         reference = Reference.parse(attempt.reference)
         try:
             registry = await self._registries.connection(reference.registry)
@@ -143,16 +135,7 @@ class CheckPrecond:
         variant = image.for_platform(batch.platform) if image else None
         if image is not None and variant is None:
             return _wrong_platform(image, batch.platform)
-        return order.model_copy(
-            update={
-                "layers": tuple(
-                    LayerSize(digest=layer.digest, size=layer.size)
-                    for layer in (variant.layers if variant else ())
-                ),
-                "policy": PullPolicy.SESSION,
-                "credentials": _credentials(registry),
-            }
-        )
+        return orders.pull(attempt, PullPolicy.SESSION, registry, variant)
 
     async def _look_up(
         self,
@@ -176,12 +159,6 @@ class CheckPrecond:
             return None
         await self._storage.write(resolved.keep, image)
         return image
-
-
-def _credentials(registry: RegistryConnection) -> Credentials | None:
-    if registry.username is None:
-        return None
-    return Credentials(username=registry.username, password=registry.password or "")
 
 
 def _wrong_platform(image: ResolvedImage, host: Platform) -> Failure:
