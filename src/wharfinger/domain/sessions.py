@@ -32,6 +32,9 @@ BOUND: Final = (
 )
 """Bound to an agent, and surely without a container."""
 
+FETCHING: Final = (KernelStatus.PREPARING, KernelStatus.PULLING)
+"""Waits for its current attempt to bring its image."""
+
 WITH_CONTAINER: Final = (KernelStatus.CREATING, KernelStatus.RUNNING, KernelStatus.TERMINATING)
 """There may be a container."""
 

@@ -13,6 +13,7 @@ from wharfinger.contracts.wire import ImageEvidence
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.identity import tag_name
 from wharfinger.domain.references import Reference
+from wharfinger.domain.sessions import FETCHING
 from wharfinger.domain.states import ATTEMPT_TRANSITIONS, AttemptStatus, KernelStatus
 from wharfinger.manager.fleet import inventory
 from wharfinger.manager.pulls import attempts
@@ -20,9 +21,6 @@ from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.sessions import failing, kernels
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
-
-WAITING = (KernelStatus.PREPARING, KernelStatus.PULLING)
-"""States in which a kernel waits for its current attempt."""
 
 _STOPPED = Failure(FailureClass.AGENT_LOST, "the agent stopped during the pull")
 
@@ -41,7 +39,7 @@ def follow(conn: Connection, attempt_ids: Collection[str] | None = None, *, by: 
             ),
         ),
     )
-    conditions = [table.c.status.in_(WAITING), has_news]
+    conditions = [table.c.status.in_(FETCHING), has_news]
     if attempt_ids is not None:
         conditions.append(table.c.attempt_id.in_(attempt_ids))
     told = kernels.where(conn, *conditions, lock=True)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from wharfinger.contracts.rpc import PullAnswer
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
-from wharfinger.domain.sessions import Reason
+from wharfinger.domain.sessions import FETCHING, Reason
 from wharfinger.domain.states import AgentStatus, KernelStatus
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.fleet import agents
@@ -17,7 +17,7 @@ from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt, PullPlace
 from wharfinger.manager.pulls.limits import Limits, Room
 from wharfinger.manager.sessions import kernels
-from wharfinger.manager.sessions.following import WAITING, follow
+from wharfinger.manager.sessions.following import follow
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
 from wharfinger.registry.images import ResolvedImage
@@ -158,7 +158,7 @@ def _wanted(conn: Connection, every: Sequence[Attempt]) -> set[str]:
     return set(
         conn.scalars(
             select(table.c.attempt_id).where(
-                table.c.attempt_id.in_([each.id for each in every]), table.c.status.in_(WAITING)
+                table.c.attempt_id.in_([each.id for each in every]), table.c.status.in_(FETCHING)
             )
         )
     )

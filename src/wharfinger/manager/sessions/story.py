@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wharfinger.domain.sessions import Reason
+from wharfinger.domain.sessions import FETCHING, Reason
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.sessions.views import (
     KernelView,
@@ -17,8 +17,6 @@ from wharfinger.manager.storage.transitions import Transition
 SESSION_UPDATED: Final = "session_updated"
 KERNEL_UPDATED: Final = "kernel_updated"
 SESSION_ENDED: Final = "session_ended"
-
-_PULLING: Final = (KernelStatus.PREPARING, KernelStatus.PULLING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Story:
     @property
     def pulling(self) -> bool:
         """Whether an image may be on its way."""
-        return any(kernel.row.status in _PULLING for kernel in self._view.kernels)
+        return any(kernel.row.status in FETCHING for kernel in self._view.kernels)
 
     @property
     def attempts(self) -> list[str]:
@@ -73,7 +71,7 @@ class Story:
         return [
             kernel.row.attempt_id
             for kernel in self._view.kernels
-            if kernel.row.attempt_id and kernel.row.status in _PULLING
+            if kernel.row.attempt_id and kernel.row.status in FETCHING
         ]
 
     def begin(self) -> Iterator[SessionEvent]:

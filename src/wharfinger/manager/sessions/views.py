@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wharfinger.domain.sessions import session_status
+from wharfinger.domain.sessions import FETCHING, session_status
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.sessions.moments import moment
@@ -95,12 +95,11 @@ class SessionView:
 
     def with_pulls(self, pulls: Mapping[str, PullFigures]) -> "SessionView":
         """With the live figures of its kernels' attempts, by attempt id, of those that pull."""
-        pulling = (KernelStatus.PREPARING, KernelStatus.PULLING)
         return replace(
             self,
             kernels=[
                 replace(kernel, pull=pulls.get(kernel.row.attempt_id or ""))
-                if kernel.row.status in pulling
+                if kernel.row.status in FETCHING
                 else kernel
                 for kernel in self.kernels
             ],

@@ -19,7 +19,7 @@ from wharfinger.contracts.wire import FailureReport, ImageEvidence
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
-from wharfinger.domain.sessions import BOUND, TERMINAL, Reason
+from wharfinger.domain.sessions import BOUND, FETCHING, TERMINAL, Reason
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import (
     ATTEMPT_TRANSITIONS,
@@ -33,7 +33,7 @@ from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions import creating, endings, kernels
-from wharfinger.manager.sessions.following import WAITING, follow
+from wharfinger.manager.sessions.following import follow
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.sessions.ordering import Orders, advance, apply_answers
 from wharfinger.manager.sessions.requests import KernelRequest, SessionRequest, check
@@ -184,7 +184,7 @@ class Bringing(RuleBasedStateMachine):
     @invariant()
     def a_kernel_is_where_its_current_attempt_brought_it(self) -> None:
         for kernel in self.kernels():
-            if kernel.status in {*WAITING, KernelStatus.PREPARED}:
+            if kernel.status in {*FETCHING, KernelStatus.PREPARED}:
                 current = self.attempts()[kernel.attempt_id or ""]
                 assert (current.kernel_id, current.agent_id) == (kernel.id, kernel.agent_id)
                 if kernel.status is KernelStatus.PULLING:
