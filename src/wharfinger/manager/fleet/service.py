@@ -26,19 +26,14 @@ from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet import agents, cluster, inventory
 from wharfinger.manager.fleet.calls import AgentCalls
-from wharfinger.manager.fleet.views import (
-    AgentContact,
-    AgentImageView,
-    AgentView,
-    TransitionView,
-)
+from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
 from wharfinger.manager.loops import Loop
 from wharfinger.manager.pulls import attempts, events
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.errors import StorageUnavailable
 from wharfinger.manager.storage.port import Storage
-from wharfinger.manager.storage.transitions import history, move
+from wharfinger.manager.storage.transitions import Transition, history, move
 
 log = structlog.get_logger()
 
@@ -123,10 +118,9 @@ class Fleet:
         """What its engine holds, by reference."""
         return await self._storage.read(agents.images, agent_id)
 
-    async def transitions(self, agent_id: str) -> list[TransitionView]:
+    async def transitions(self, agent_id: str) -> list[Transition]:
         """Its states so far, oldest first."""
-        rows = await self._storage.read(history, AGENT_TRANSITIONS.name, agent_id)
-        return [TransitionView(*row[:5]) for row in rows]
+        return await self._storage.read(history, AGENT_TRANSITIONS.name, agent_id)
 
     async def cordon(self, agent_id: str, *, by: str) -> AgentView:
         """Close it to new sessions."""

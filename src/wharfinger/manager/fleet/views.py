@@ -53,14 +53,3 @@ class AgentImageView:
     root_digest: str | None
     image_id: str
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class TransitionView:
-    """One row of the transition log."""
-
-    source: str | None
-    target: str
-    at: float
-    reason: str
-    by: str
