@@ -52,7 +52,7 @@ async def running_sessions(
     resolve = Resolve(storage, bus, registries, client, by=by)
     dispatcher = Dispatcher(storage, bus, by=by, observe=observe)
     check_precond = CheckPrecond(storage, bus, calls, registries, client, settings.limits, by=by)
-    start_containers = StartContainers(storage, bus, calls, by=by)
+    start_containers = StartContainers(storage, bus, calls, settings.limits, by=by)
     terminate = Terminate(storage, bus, calls, by=by)
     sweep = Sweep(storage, bus, by=by, lost_grace=settings.session_lost_grace_seconds)
     moving = (resolve, dispatcher, check_precond, start_containers, terminate, sweep)

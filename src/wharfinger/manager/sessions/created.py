@@ -7,18 +7,20 @@ from sqlalchemy import Connection, func, select, update
 
 from wharfinger.contracts.rpc import CreateAnswer, CreateOutcome, KernelOrder
 from wharfinger.domain.failures import Failure, FailureClass
-from wharfinger.domain.references import Reference
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
-from wharfinger.manager.pulls import attempts
-from wharfinger.manager.sessions import endings, failing, kernels, observing
+from wharfinger.manager.pulls.limits import Limits
+from wharfinger.manager.sessions import endings, failing, fetching, kernels, observing
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
+from wharfinger.manager.storage.clock import now
 
 MOST_CALLS: Final = 10
 """Calls in a row an agent that reports may leave unanswered before the session ends."""
 MOST_IMAGES_GONE: Final = 5
 """How often one kernel goes back for an image that was taken away."""
+ASK_AGAIN_SECONDS: Final = 2.0
+"""How long an agent without the image is not asked while as many pulls are in flight as allowed."""
 
 _UNEXPLAINED: Final = Failure(
     FailureClass.INTERNAL, "the agent answered without saying why it made no container"
@@ -29,8 +31,9 @@ _ENDED_BEFORE: Final = Failure(
 
 
 def orders(conn: Connection) -> dict[str, list[KernelOrder]]:
-    """The containers to be made, by agent, of those that are UP."""
-    creating = kernels.where(conn, tables.kernels.c.status == KernelStatus.CREATING)
+    """The containers to be made now, by agent, of those that are UP."""
+    found = kernels.where(conn, tables.kernels.c.status == KernelStatus.CREATING)
+    creating = [kernel for kernel in found if kernel.due]
     if not creating:
         return {}
     agents, users = tables.agents, tables.users
@@ -62,6 +65,7 @@ def apply_answers(
     agent_id: str,
     asked: Sequence[str],
     answers: Sequence[CreateAnswer],
+    limits: Limits,
     *,
     by: str,
 ) -> bool:
@@ -70,7 +74,7 @@ def apply_answers(
     changed = False
     for answer in answers:
         for kernel in _creating(conn, agent_id, (answer.kernel_id,)):
-            changed |= _apply(conn, kernel, answer, by=by)
+            changed |= _apply(conn, kernel, answer, limits, by=by)
     left_out = set(asked) - {answer.kernel_id for answer in answers}
     return note_unanswered(conn, agent_id, sorted(left_out), by=by) or changed
 
@@ -93,7 +97,9 @@ def note_unanswered(conn: Connection, agent_id: str, kernel_ids: Sequence[str], 
     return changed
 
 
-def _apply(conn: Connection, kernel: Kernel, answer: CreateAnswer, *, by: str) -> bool:
+def _apply(
+    conn: Connection, kernel: Kernel, answer: CreateAnswer, limits: Limits, *, by: str
+) -> bool:
     match answer.outcome:
         case CreateOutcome.STARTED if answer.container is not None:
             return observing.started(conn, kernel, answer.container, by=by)
@@ -101,7 +107,7 @@ def _apply(conn: Connection, kernel: Kernel, answer: CreateAnswer, *, by: str) -
             _count_calls(conn, kernel, 0)
             return False
         case CreateOutcome.IMAGE_GONE:
-            return _fetch_again(conn, kernel, by=by)
+            return _fetch_again(conn, kernel, limits, by=by)
         case CreateOutcome.ENDED:
             return failing.apply(conn, kernel, _ENDED_BEFORE, by=by)
         case _:
@@ -109,10 +115,9 @@ def _apply(conn: Connection, kernel: Kernel, answer: CreateAnswer, *, by: str) -
             return failing.apply(conn, kernel, failure, by=by)
 
 
-def _fetch_again(conn: Connection, kernel: Kernel, *, by: str) -> bool:
-    """Its image was taken away in the meantime: a new attempt brings the same digest again."""
-    assert kernel.agent_id is not None, "one that is created is bound"
-    assert kernel.root_digest is not None, "what is bound is resolved"
+def _fetch_again(conn: Connection, kernel: Kernel, limits: Limits, *, by: str) -> bool:
+    """Its image was taken away in the meantime: a new attempt brings the same digest again. While
+    the limits leave it no place among the pulls, its agent is asked again a little later."""
     if _images_gone(conn, kernel) >= MOST_IMAGES_GONE:
         taken = Failure(
             FailureClass.ENGINE_ERROR,
@@ -120,25 +125,18 @@ def _fetch_again(conn: Connection, kernel: Kernel, *, by: str) -> bool:
             "before its container was made: look for what prunes images there",
         )
         return endings.fail(conn, kernel, taken, by=by)
-    attempt_id = attempts.create(
-        conn,
-        kernel_id=kernel.id,
-        agent_id=kernel.agent_id,
-        reference=Reference.parse(kernel.reference),
-        root_digest=kernel.root_digest,
-        by=by,
-    )
-    return kernels.move(
+    if not limits.room(conn).has(fetching.place(kernel)):
+        _ask_later(conn, kernel)
+        return kernels.explain(conn, kernel, Reason.PULLS_LIMITED, {"agentId": kernel.agent_id})
+    return fetching.fetch(
         conn,
         kernel,
-        KernelStatus.PREPARING,
         reason="the image was taken away before its container was made",
         by=by,
         info=Reason.IMAGE_GONE,
         data={"agentId": kernel.agent_id},
-        attempt_id=attempt_id,
-        attempts=kernel.attempts + 1,
         image_id=None,
+        next_try_at=None,
     )
 
 
@@ -173,6 +171,15 @@ def _count_calls(conn: Connection, kernel: Kernel, calls: int) -> None:
     if kernel.calls != calls:
         table = tables.kernels
         conn.execute(update(table).where(table.c.id == kernel.id).values(calls=calls))
+
+
+def _ask_later(conn: Connection, kernel: Kernel) -> None:
+    table = tables.kernels
+    conn.execute(
+        update(table)
+        .where(table.c.id == kernel.id)
+        .values(calls=0, next_try_at=now(conn) + ASK_AGAIN_SECONDS)
+    )
 
 
 def _order(kernel: Kernel, owner: str) -> KernelOrder:

@@ -8,15 +8,14 @@ from sqlalchemy import Connection, select
 
 from wharfinger.contracts.rpc import PullAnswer
 from wharfinger.domain.platforms import Platform
-from wharfinger.domain.references import Reference
 from wharfinger.domain.sessions import FETCHING, Reason
 from wharfinger.domain.states import AgentStatus, KernelStatus
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.fleet import agents
 from wharfinger.manager.pulls import attempts
-from wharfinger.manager.pulls.attempts import Attempt, PullPlace
+from wharfinger.manager.pulls.attempts import Attempt
 from wharfinger.manager.pulls.limits import Limits, Room
-from wharfinger.manager.sessions import kernels
+from wharfinger.manager.sessions import fetching, kernels
 from wharfinger.manager.sessions.following import follow
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
@@ -115,38 +114,24 @@ def _order(conn: Connection, limits: Limits, *, by: str) -> bool:
 
 
 def _order_one(conn: Connection, kernel: Kernel, room: Room, *, by: str) -> bool:
-    agent_id, digest = kernel.agent_id, kernel.root_digest
-    assert agent_id is not None, "a scheduled kernel is bound"
-    assert digest is not None, "a scheduled kernel is resolved"
-    reference = Reference.parse(kernel.reference)
-    has_room = room.take(PullPlace(agent_id, reference.registry, reference.pinned(digest)))
-    if not has_room and not _holds(conn, agent_id, digest):
-        return kernels.explain(conn, kernel, Reason.PULLS_LIMITED, {"agentId": agent_id})
-    attempt_id = attempts.create(
-        conn,
-        kernel_id=kernel.id,
-        agent_id=agent_id,
-        reference=reference,
-        root_digest=digest,
-        look_only=not has_room,
-        by=by,
-    )
-    return kernels.move(
+    has_room = room.take(fetching.place(kernel))
+    if not has_room and not _held(conn, kernel):
+        return kernels.explain(conn, kernel, Reason.PULLS_LIMITED, {"agentId": kernel.agent_id})
+    return fetching.fetch(
         conn,
         kernel,
-        KernelStatus.PREPARING,
         reason="check-and-pull is about to be called",
         by=by,
-        attempt_id=attempt_id,
-        attempts=kernel.attempts + 1,
+        look_only=not has_room,
     )
 
 
-def _holds(conn: Connection, agent_id: str, root_digest: str) -> bool:
+def _held(conn: Connection, kernel: Kernel) -> bool:
+    """Whether its agent holds its image, as far as is known."""
     held = tables.agent_images
     found = conn.execute(
         select(held.c.reference).where(
-            held.c.agent_id == agent_id, held.c.root_digest == root_digest
+            held.c.agent_id == kernel.agent_id, held.c.root_digest == kernel.root_digest
         )
     )
     return found.first() is not None

@@ -9,6 +9,7 @@ from wharfinger.manager.errands import Errands, beside_a_loop
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
 from wharfinger.manager.fleet.pause import Pause
 from wharfinger.manager.loops import Loop
+from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions.admission import admit, owners_ready
 from wharfinger.manager.sessions.channels import ring
 from wharfinger.manager.sessions.created import apply_answers, note_unanswered, orders
@@ -20,11 +21,19 @@ class StartContainers:
     and `stop`."""
 
     def __init__(
-        self, storage: Storage, bus: Bus, calls: AgentCalls, *, by: str, period: float = 2.0
+        self,
+        storage: Storage,
+        bus: Bus,
+        calls: AgentCalls,
+        limits: Limits,
+        *,
+        by: str,
+        period: float = 2.0,
     ) -> None:
         self._storage = storage
         self._bus = bus
         self._calls = calls
+        self._limits = limits
         self._by = by
         self._pause = Pause()
         self._errands = Errands(beside_a_loop)
@@ -74,7 +83,7 @@ class StartContainers:
                     await ring(self._bus)
                 raise
             changed = await self._storage.write(
-                apply_answers, agent_id, asked, answers, by=self._by
+                apply_answers, agent_id, asked, answers, self._limits, by=self._by
             )
             if changed:
                 await ring(self._bus, KernelStatus.RUNNING)

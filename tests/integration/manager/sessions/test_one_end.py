@@ -22,6 +22,7 @@ from wharfinger.contracts.rpc import CreateAnswer, EndAnswer, EndOrder
 from wharfinger.domain.sessions import OPEN, TERMINAL, Reason
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
 from wharfinger.manager.fleet import agents
+from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions import admission, created, ended, endings, kernels
 from wharfinger.manager.sessions.containers import read_containers
 from wharfinger.manager.sessions.kernels import Kernel
@@ -105,7 +106,7 @@ class Sessions(RuleBasedStateMachine):
         answers = [self.hosts[agent_id].create(order) for order in orders]
         match answered:
             case "at once":
-                self.write(created.apply_answers, agent_id, asked, answers, by="test")
+                self.write(created.apply_answers, agent_id, asked, answers, Limits(), by="test")
             case "later":
                 incarnation = self.incarnations[agent_id]
                 self.created.append((agent_id, incarnation, asked, answers))
@@ -120,7 +121,7 @@ class Sessions(RuleBasedStateMachine):
             self.created.remove(answer)
         agent_id, incarnation, asked, answers = answer
         if incarnation == self.incarnations[agent_id]:
-            self.write(created.apply_answers, agent_id, asked, answers, by="test")
+            self.write(created.apply_answers, agent_id, asked, answers, Limits(), by="test")
 
     @rule(agent_id=agent_ids, answered=st.sampled_from(("at once", "later", "never")))
     def an_agent_is_asked_to_end_containers(self, agent_id: str, answered: str) -> None:

@@ -15,6 +15,8 @@ from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.fleet import pause
+from wharfinger.manager.pulls import attempts
+from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions import created, kernels
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.sessions.start_containers import StartContainers
@@ -65,7 +67,7 @@ async def wharf(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     await storage.write(cluster)
     bus, host = MemoryBus(), HostInMemory()
     calls = HostCalls(a_1=host, a_2=HostInMemory())
-    loop = StartContainers(storage, bus, calls, by="test", period=0.01)
+    loop = StartContainers(storage, bus, calls, Limits(per_agent=1), by="test", period=0.01)
     yield Wharf(storage, host, calls, loop)
     await loop.stop()
     await bus.close()
@@ -111,6 +113,20 @@ async def test_an_image_that_is_gone_is_fetched_again_by_a_new_attempt(wharf: Wh
     attempt = await wharf.storage.read(lambda conn: conn.execute(select(tables.attempts)).one())
     assert (attempt.id, attempt.kernel_id) == (kernel.attempt_id, kernel.id)
     assert (attempt.agent_id, attempt.root_digest) == ("a-1", kernel.root_digest)
+
+
+async def test_an_image_that_is_gone_waits_for_its_place_among_the_pulls(wharf: Wharf) -> None:
+    wharf.host.image_gone |= {"s-0", "s-1"}
+    await wharf.session({}, {"root_digest": "sha256:" + "b" * 64})
+    fetched, kernel = await wharf.reach(KernelStatus.PREPARING, KernelStatus.CREATING)
+    assert len(await wharf.storage.read(attempts.in_flight)) == 1
+    assert (kernel.status_info, kernel.status_data) == (Reason.PULLS_LIMITED, {"agentId": "a-1"})
+    assert kernel.attempts == 0
+    assert await wharf.storage.read(created.orders) == {}, "it is not asked again at once"
+    await wharf.storage.write(_end_attempt_and_wait, fetched)
+    _, kernel = await wharf.reach(KernelStatus.PREPARING, KernelStatus.PREPARING)
+    assert len(await wharf.storage.read(attempts.in_flight)) == 1
+    assert (kernel.status_info, kernel.attempts, kernel.due) == (Reason.IMAGE_GONE, 1, True)
 
 
 async def test_an_image_that_is_gone_again_and_again_ends_the_session(wharf: Wharf) -> None:
@@ -181,8 +197,16 @@ async def test_an_answer_that_comes_after_the_cancel_changes_nothing(wharf: Whar
             )
         )
     )
-    changed = await wharf.storage.write(created.apply_answers, "a-1", ["s-0"], answers, by="test")
+    changed = await wharf.storage.write(
+        created.apply_answers, "a-1", ["s-0"], answers, Limits(), by="test"
+    )
     assert not changed
+
+
+def _end_attempt_and_wait(conn: Connection, kernel: Kernel) -> None:
+    assert kernel.attempt_id is not None
+    attempts.abort(conn, kernel.attempt_id, by="test")
+    conn.execute(update(tables.kernels).values(next_try_at=0.0))
 
 
 def _bring(conn: Connection, kernel: Kernel) -> None:
