@@ -1,6 +1,7 @@
 """Users. A superadmin may do everything; there is always at least one."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -101,9 +102,12 @@ def user_id(conn: Connection, name: str) -> str | None:
     return None if user is None else user.id
 
 
-def user_names(conn: Connection) -> dict[str, str]:
-    """The name of each user, by id."""
-    return {row.id: row.name for row in conn.execute(select(users.c.id, users.c.name))}
+def user_names(conn: Connection, ids: Collection[str] | None = None) -> dict[str, str]:
+    """The names of these users, or of all for None, by id; of those who are gone there is none."""
+    query = select(users.c.id, users.c.name)
+    if ids is not None:
+        query = query.where(users.c.id.in_(ids))
+    return {row.id: row.name for row in conn.execute(query)}
 
 
 def _find(conn: Connection, name: str) -> UserView | None:

@@ -9,6 +9,7 @@ from wharfinger.contracts.rpc import CreateAnswer, CreateOutcome, KernelOrder
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
+from wharfinger.manager.access.users import user_names
 from wharfinger.manager.pulls.limits import Limits
 from wharfinger.manager.sessions import endings, failing, fetching, kernels, observing
 from wharfinger.manager.sessions.kernels import Kernel
@@ -36,7 +37,7 @@ def orders(conn: Connection) -> dict[str, list[KernelOrder]]:
     creating = [kernel for kernel in found if kernel.due]
     if not creating:
         return {}
-    agents, users = tables.agents, tables.users
+    agents = tables.agents
     up = set(
         conn.scalars(
             select(agents.c.id).where(
@@ -45,13 +46,7 @@ def orders(conn: Connection) -> dict[str, list[KernelOrder]]:
             )
         )
     )
-    names = dict(
-        conn.execute(
-            select(users.c.id, users.c.name).where(
-                users.c.id.in_({kernel.owner_id for kernel in creating})
-            )
-        ).all()
-    )
+    names = user_names(conn, {kernel.owner_id for kernel in creating})
     by_agent: dict[str, list[KernelOrder]] = {}
     for kernel in creating:
         if kernel.agent_id is not None and kernel.agent_id in up:

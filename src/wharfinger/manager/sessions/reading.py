@@ -8,9 +8,10 @@ from sqlalchemy import Connection, Row, exists, select, tuple_
 from wharfinger.domain.errors import InvalidRequest, UnknownId
 from wharfinger.domain.sessions import OPEN, TERMINAL
 from wharfinger.domain.states import KERNEL_TRANSITIONS, KernelStatus
+from wharfinger.manager.access.users import user_names
 from wharfinger.manager.sessions import kernels as rows
 from wharfinger.manager.sessions.views import KernelView, SessionView
-from wharfinger.manager.storage.tables import kernels, sessions, users
+from wharfinger.manager.storage.tables import kernels, sessions
 from wharfinger.manager.storage.transitions import histories
 
 
@@ -95,7 +96,7 @@ def _views(conn: Connection, found: Sequence[Row[Any]]) -> list[SessionView]:
         return []
     theirs = rows.where(conn, kernels.c.session_id.in_([row.id for row in found]))
     logs = histories(conn, KERNEL_TRANSITIONS.name, [kernel.id for kernel in theirs])
-    names = _names(conn, {row.owner_id for row in found})
+    names = user_names(conn, {row.owner_id for row in found})
     grouped = rows.sessions_of(theirs)
     return [
         SessionView(
@@ -112,8 +113,3 @@ def _views(conn: Connection, found: Sequence[Row[Any]]) -> list[SessionView]:
         )
         for row in found
     ]
-
-
-def _names(conn: Connection, user_ids: Collection[str]) -> dict[str, str]:
-    found = conn.execute(select(users.c.id, users.c.name).where(users.c.id.in_(user_ids)))
-    return {row.id: row.name for row in found}
