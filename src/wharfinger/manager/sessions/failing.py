@@ -5,7 +5,7 @@ Failures in a row are counted on the kernel (`tries` on `tried_on`, `agents_fail
 or a container that can never be made would be tried for ever.
 """
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from sqlalchemy import Connection, select
 
@@ -67,7 +67,9 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
                 next_try_at=at + delay,
             )
         case Elsewhere():
+            told: dict[str, Any] = {"failure": failure.to_json()}
             if not _is_the_requests(kernel, failure):
+                told["avoidedAgentId"] = kernel.agent_id
                 until = at + AVOID_SECONDS
                 _avoid(conn, kernel.agent_id, kernel.root_digest, failure, until=until)
             return kernels.back_to_queue(
@@ -76,7 +78,7 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
                 reason=reason,
                 by=by,
                 info=Reason.RETRYING,
-                data={"failure": failure.to_json(), "avoidedAgentId": kernel.agent_id},
+                data=told,
                 tries=0,
                 tried_on=None,
                 agents_failed=kernel.agents_failed + 1,

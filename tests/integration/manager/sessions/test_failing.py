@@ -20,6 +20,7 @@ from wharfinger.manager.storage.port import Storage
 PULLING: dict[str, Any] = {"status": KernelStatus.PULLING, "agent_id": "a-1"}
 NOT_FOUND = Failure(FailureClass.NOT_FOUND, "there is no such image", "manifest unknown")
 NO_SPACE = Failure(FailureClass.NO_SPACE, "its disk is full")
+UNSUPPORTED = Failure(FailureClass.UNSUPPORTED, "there is no such command in the image")
 NETWORK = Failure(FailureClass.NETWORK, "refused")
 LOST = Failure(FailureClass.AGENT_LOST, "not heard")
 
@@ -65,6 +66,24 @@ async def test_a_failure_that_may_pass_is_tried_again_here_then_elsewhere(
         assert (kernel.tries, kernel.agents_failed, kernel.due) == (0, 1, True)
         avoided = conn.execute(select(tables.avoided_images)).one()
         assert (avoided.agent_id, avoided.root_digest) == ("a-1", DIGEST)
+
+    await storage.write(story)
+
+
+@pytest.mark.parametrize(
+    ("failure", "avoided"),
+    [(NO_SPACE, {"avoidedAgentId": "a-1"}), (UNSUPPORTED, {})],
+    ids=["the host's", "the request's"],
+)
+async def test_a_kernel_tells_which_agent_is_avoided_if_any_is(
+    storage: Storage, failure: Failure, avoided: dict[str, str]
+) -> None:
+    def story(conn: Connection) -> None:
+        insert_host(conn, "a-1")
+        insert_host(conn, "a-2")
+        insert_session(conn, "s", {"status": KernelStatus.CREATING, "agent_id": "a-1"})
+        assert fail(conn, failure).status_data == {"failure": failure.to_json(), **avoided}
+        assert len(conn.execute(select(tables.avoided_images)).all()) == len(avoided)
 
     await storage.write(story)
 
