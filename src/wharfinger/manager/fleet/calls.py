@@ -22,6 +22,8 @@ from wharfinger.contracts.rpc import (
     KERNEL_LOG,
     REMOVE_IMAGES,
     REMOVE_KERNELS,
+    SURVEY_PULLS,
+    SURVEY_REMOVALS,
     Call,
     CancelCall,
     CancelReply,
@@ -41,10 +43,15 @@ from wharfinger.contracts.rpc import (
     PullOrder,
     RemovalAnswer,
     RemovalOrder,
+    RemovalSurvey,
     RemoveImagesCall,
     RemoveImagesReply,
     RemoveKernelsCall,
     RemoveKernelsReply,
+    SurveyPullsCall,
+    SurveyPullsReply,
+    SurveyRemovalsCall,
+    SurveyRemovalsReply,
 )
 from wharfinger.contracts.wire import Wire
 from wharfinger.domain.errors import UnknownId, WharfingerError
@@ -100,6 +107,34 @@ class AgentCalls:
             incarnation=contact.incarnation, deadline_seconds=deadline, orders=tuple(orders)
         )
         return (await self._post(contact, REMOVE_IMAGES, call, RemoveImagesReply)).answers
+
+    async def survey_removals(
+        self,
+        agent_id: str,
+        orders: Sequence[RemovalOrder],
+        *,
+        want_bytes: bool = False,
+        deadline: float = 20.0,
+    ) -> Sequence[RemovalSurvey]:
+        """What each removal would meet and do now; nothing is changed."""
+        contact = await self._look_up(agent_id)
+        call = SurveyRemovalsCall(
+            incarnation=contact.incarnation,
+            deadline_seconds=deadline,
+            orders=tuple(orders),
+            want_bytes=want_bytes,
+        )
+        return (await self._post(contact, SURVEY_REMOVALS, call, SurveyRemovalsReply)).surveys
+
+    async def survey_pulls(
+        self, agent_id: str, orders: Sequence[PullOrder], *, deadline: float = 20.0
+    ) -> SurveyPullsReply:
+        """What each pull would meet and take now, and the disk; nothing is changed."""
+        contact = await self._look_up(agent_id)
+        call = SurveyPullsCall(
+            incarnation=contact.incarnation, deadline_seconds=deadline, orders=tuple(orders)
+        )
+        return await self._post(contact, SURVEY_PULLS, call, SurveyPullsReply)
 
     async def cancel(
         self, agent_id: str, attempt_ids: Sequence[str], *, deadline: float = 10.0
