@@ -97,8 +97,13 @@ class Work:
         """Whether it was told how to end."""
         return self._end.done()
 
-    def end(self, status: TaskStatus = TaskStatus.SUCCEEDED, message: str = "") -> None:
-        self._end.set_result(TaskResult(status, message))
+    def end(
+        self,
+        status: TaskStatus = TaskStatus.SUCCEEDED,
+        message: str = "",
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._end.set_result(TaskResult(status, message, detail=detail))
 
     def fail(self, error: Exception) -> None:
         self._end.set_exception(error)

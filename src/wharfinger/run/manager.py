@@ -31,6 +31,9 @@ from wharfinger.registry.client import RegistryClient
 from wharfinger.run.sessions import running_sessions
 from wharfinger.run.settings import ManagerSettings
 
+_WAITS = {"download": {"rescan"}, "rescan": {"download"}}
+"""No image is downloaded while the catalogue is read anew, nor the other way round."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunningManager:
@@ -70,7 +73,7 @@ async def running_manager(
         registries = Registries(storage, vault, client)
         access = Access(storage)
         keep = Timing(keep=settings.task_retention_days * 86400)
-        tasks = BackgroundTasks(storage, bus, timing=keep)
+        tasks = BackgroundTasks(storage, bus, timing=keep, waits=_WAITS)
         fleet = Fleet(
             storage,
             bus,

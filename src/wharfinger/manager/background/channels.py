@@ -12,6 +12,8 @@ CANCEL = "cancel"
 """`{taskId}`: somebody asked to cancel it; whoever runs it looks."""
 ABANDONED = "abandoned"
 """Some tasks were handed over; whoever can takes them."""
+TURN = "turn"
+"""A task that others may have waited for has ended; whoever can takes them."""
 
 UPDATED = "bgtask_updated"
 """`{current, total, message, items}`, with id `epoch-sequence`; items are those that changed."""

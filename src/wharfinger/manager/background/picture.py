@@ -6,7 +6,8 @@ from typing import Any, Final
 from wharfinger.domain.states import ITEM_TRANSITIONS, TaskStatus
 from wharfinger.manager.background import channels
 from wharfinger.manager.background.port import Item, TaskEvent
-from wharfinger.manager.background.store import Progress, Reading
+from wharfinger.manager.background.reading import Reading
+from wharfinger.manager.background.store import Progress
 from wharfinger.manager.bus.port import Message
 
 _KINDS: Final = {

@@ -16,13 +16,23 @@ class LostTask(Conflict):
     """Another manager runs this task now."""
 
 
+class Outstanding(Conflict):
+    """Tasks are outstanding that this one would have to wait for."""
+
+    def __init__(self, task_ids: Sequence[str]) -> None:
+        super().__init__(taskIds=list(task_ids))
+        self.task_ids = tuple(task_ids)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """How a task ended: one of the terminal statuses, and a sentence."""
+    """How a task ended: one of the terminal statuses, and a sentence. `detail` is what else there
+    is to say, JSON-ready."""
 
     status: TaskStatus
     message: str = ""
     failure: Failure | None = None
+    detail: Mapping[str, Any] | None = None
 
 
 class ProgressReporter(Protocol):
@@ -102,7 +112,7 @@ class JobScheduler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as it is now."""
+    """A task as it is now. `waits_for` are the ids of those that a pending one has to wait for."""
 
     id: str
     name: str
@@ -118,6 +128,8 @@ class TaskView:
     started_at: float | None
     ended_at: float | None
     items: Sequence[Item] = field(default=())
+    detail: Mapping[str, Any] | None = None
+    waits_for: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As the interfaces show it."""
@@ -129,6 +141,8 @@ class TaskView:
             "progress": {"current": self.current, "total": self.total, "unit": self.unit},
             "message": self.message,
             "failure": self.failure.to_json() if self.failure else None,
+            "detail": None if self.detail is None else dict(self.detail),
+            "waitsFor": list(self.waits_for),
             "createdAt": self.created_at,
             "startedAt": self.started_at,
             "endedAt": self.ended_at,

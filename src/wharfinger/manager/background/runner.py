@@ -26,10 +26,12 @@ Body = Callable[[Run], Awaitable[TaskResult | None]]
 class Runner:
     """The runs of one manager. `id` is never used again by another, so it says whose a task is.
 
-    `ended` counts the ends its runs came to, by status.
+    `ended` counts the ends its runs came to, by status; `on_end` is called after each.
     """
 
-    def __init__(self, storage: Storage, bus: Bus, timing: Timing) -> None:
+    def __init__(
+        self, storage: Storage, bus: Bus, timing: Timing, *, on_end: Callable[[], Awaitable[None]]
+    ) -> None:
         self.id = new_id()
         self.runs: dict[str, Run] = {}
         self.stopping = False
@@ -37,6 +39,7 @@ class Runner:
         self._storage = storage
         self._bus = bus
         self._timing = timing
+        self._on_end = on_end
         self._keepers: set[asyncio.Task[None]] = set()
         self._schedulers: list[JobScheduler] = []
 
@@ -155,6 +158,7 @@ class Runner:
             self.ended[result.status] += 1
             log.info("task ended", task=run.task_id, status=result.status, message=result.message)
         await channels.ring_end(self._bus, run.task_id)
+        await self._on_end()
 
     async def _leave(self) -> None:
         named, ad_hoc = await self._storage.write(store.leave, runner=self.id)

@@ -10,20 +10,23 @@ from sqlalchemy import Connection
 
 from wharfinger.domain.errors import Conflict
 from wharfinger.domain.states import TASK_TRANSITIONS, TaskStatus
-from wharfinger.manager.background import channels, store
+from wharfinger.manager.background import channels, reading, store
 from wharfinger.manager.background.port import (
     ItemsOf,
     JobScheduler,
     NamedFunction,
+    Outstanding,
     TaskBody,
     TaskEvent,
     TaskResult,
     TaskView,
 )
+from wharfinger.manager.background.reading import Reading
 from wharfinger.manager.background.run import Run
 from wharfinger.manager.background.runner import Runner
-from wharfinger.manager.background.store import Reading
+from wharfinger.manager.background.store import Noting
 from wharfinger.manager.background.timing import Timing
+from wharfinger.manager.background.turns import Turns, Waits
 from wharfinger.manager.background.watch import watch
 from wharfinger.manager.bus.follow import follow
 from wharfinger.manager.bus.port import Bus, Message
@@ -39,15 +42,27 @@ _STOPPING = "this manager is stopping"
 
 
 class BackgroundTasks:
-    """Runs the tasks of one manager, takes over those of dead ones, and shows all of them."""
+    """Runs the tasks of one manager, takes over those of dead ones, and shows all of them.
 
-    def __init__(self, storage: Storage, bus: Bus, *, timing: Timing | None = None) -> None:
+    `waits` says which categories of named tasks wait for which; all managers are to agree.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        bus: Bus,
+        *,
+        timing: Timing | None = None,
+        waits: Waits | None = None,
+    ) -> None:
         self._storage = storage
         self._bus = bus
         self._timing = timing or Timing()
+        self._waits = waits or {}
         self._functions: dict[str, NamedFunction] = {}
         self._items_of: dict[str, ItemsOf] = {}
-        self._runner = Runner(storage, bus, self._timing)
+        self._categories: dict[str, str | None] = {}
+        self._runner = Runner(storage, bus, self._timing, on_end=self._ring_turn)
         self._takeover = Loop("task takeover", self._take_over, self._timing.take_over)
         self._loops = (
             Loop("task doorbell", self._listen, self._timing.retry),
@@ -71,10 +86,13 @@ class BackgroundTasks:
         """How many tasks ended here since the start, by status."""
         return Counter(self._runner.ended)
 
-    def register(self, function: str, run: NamedFunction, items: ItemsOf) -> None:
-        """Make a function of named tasks known, and what reads their items."""
+    def register(
+        self, function: str, run: NamedFunction, items: ItemsOf, category: str | None = None
+    ) -> None:
+        """Make a function of named tasks known, what reads their items, and their category."""
         self._functions[function] = run
         self._items_of[function] = items
+        self._categories[function] = category
 
     async def start(self, *, sole_manager: bool = False) -> None:
         """Begin to take over what is abandoned.
@@ -139,13 +157,19 @@ class BackgroundTasks:
         owner_id: str,
         unit: str = "items",
         total: int = 0,
+        at_once: bool = False,
     ) -> str:
         """Insert a named task within the caller's transaction; its id, to be launched after it.
 
-        `function` is a registered one. `arguments` are JSON-ready.
+        `function` is a registered one. `arguments` are JSON-ready. With `at_once` raises
+        `Outstanding` where the task would have to wait for others.
         """
         if function not in self._functions:
             raise LookupError(f"no function {function!r} of background tasks is registered")
+        category = self._categories[function]
+        awaited = Turns.read(conn, self._waits).before_new(category) if at_once else ()
+        if awaited:
+            raise Outstanding([place.task_id for place in awaited])
         return store.insert_named(
             conn,
             name=name,
@@ -154,10 +178,11 @@ class BackgroundTasks:
             owner_id=owner_id,
             unit=unit,
             total=total,
+            category=category,
         )
 
     async def launch(self, task_id: str) -> None:
-        """Run a named task here, now, unless another manager was faster.
+        """Run a named task here, now, unless another manager was faster or it has to wait.
 
         It exists already, so what the database refuses now is done by the next look for abandoned
         tasks.
@@ -168,6 +193,7 @@ class BackgroundTasks:
             taken = await self._storage.write(
                 store.take,
                 task_id,
+                self._waits,
                 runner=self._runner.id,
                 lease_seconds=self._timing.lease,
             )
@@ -194,7 +220,12 @@ class BackgroundTasks:
         the page follows. Raises `InvalidRequest` when that one is gone.
         """
         return await self._storage.read(
-            store.page, owner_id=owner_id, statuses=statuses, after=after, limit=limit
+            reading.page,
+            self._waits,
+            owner_id=owner_id,
+            statuses=statuses,
+            after=after,
+            limit=limit,
         )
 
     async def show(self, task_id: str) -> TaskView:
@@ -205,13 +236,14 @@ class BackgroundTasks:
         """What happened to a task, oldest first."""
         return await self._storage.read(history, TASK_TRANSITIONS.name, task_id)
 
-    async def cancel(self, task_id: str, *, by: str) -> TaskView:
+    async def cancel(self, task_id: str, *, by: str, noting: Noting | None = None) -> TaskView:
         """Ask for the end of a task, wherever it runs; the task after that.
 
         What has not begun is cancelled at once; what runs is so when its body has stopped its
-        parts. Asking twice is fine. Raises `UnknownId`, and `Conflict` when it ended otherwise.
+        parts. Asking twice is fine. `noting` runs in the transaction of the request. Raises
+        `UnknownId`, and `Conflict` when it ended otherwise.
         """
-        status = await self._storage.write(store.request_cancel, task_id, by=by)
+        status = await self._storage.write(store.request_cancel, task_id, by=by, noting=noting)
         log.info("cancel requested", task=task_id, by=by, status=status)
         run = self._runner.runs.get(task_id)
         if run is not None:
@@ -221,6 +253,7 @@ class BackgroundTasks:
             await channels.ring(self._bus, channels.DOORBELL, bell)
         else:
             await channels.ring_end(self._bus, task_id)
+            await self._ring_turn()
         return await self.show(task_id)
 
     @asynccontextmanager
@@ -233,7 +266,7 @@ class BackgroundTasks:
         still known; the last is the end, with all items. They stop without one when the bus is
         closed, since this manager stops.
         """
-        await self._storage.read(store.require, task_id)
+        await self._storage.read(reading.require, task_id)
         events = watch(
             task_id,
             read=lambda: self._read(task_id),
@@ -245,11 +278,13 @@ class BackgroundTasks:
             yield events
 
     async def _read(self, task_id: str) -> Reading:
-        return await self._storage.read(store.show, task_id, self._items_of)
+        return await self._storage.read(reading.show, task_id, self._items_of, self._waits)
 
     async def _take_over(self) -> None:
         alive = tuple(self._runner.runs)
-        for task_id, function in await self._storage.read(store.abandoned, alive=alive):
+        for task_id, function in await self._storage.read(
+            store.abandoned, self._waits, alive=alive
+        ):
             if function in self._functions:
                 await self.launch(task_id)
             elif function is None and await self._storage.write(
@@ -267,8 +302,14 @@ class BackgroundTasks:
                 run = self._runner.runs.get(message.data["taskId"])
                 if run is not None:
                     run.request_cancel()
-            case channels.ABANDONED:
+            case channels.ABANDONED | channels.TURN:
                 self._takeover.ring()
+
+    async def _ring_turn(self) -> None:
+        """A task has ended: here and elsewhere, those that waited for it may begin."""
+        if self._waits:
+            self._takeover.ring()
+            await channels.ring(self._bus, channels.DOORBELL, Message("", channels.TURN, {}))
 
     async def _remove_ended(self) -> None:
         removed = _REMOVED_AT_ONCE

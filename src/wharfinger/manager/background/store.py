@@ -4,17 +4,18 @@ A task is abandoned when it has not ended and no lease holds it. A named one may
 any manager, which opens a new epoch; an ad hoc one has died with its manager.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, or_, select, update
 
-from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
+from wharfinger.domain.errors import Conflict, UnknownId
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import TASK_TRANSITIONS, TaskStatus
 from wharfinger.manager.background import parts
-from wharfinger.manager.background.port import ItemsOf, TaskResult, TaskView
+from wharfinger.manager.background.port import TaskResult
+from wharfinger.manager.background.turns import Turns, Waits
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import tasks
@@ -25,6 +26,9 @@ MANAGER_ENDED = TaskResult(
     "its manager ended",
     Failure(FailureClass.INTERNAL, "its manager ended"),
 )
+
+Noting = Callable[[Connection], None]
+"""What a caller adds to a transaction, such as a note of who asked for it."""
 
 _OPEN = tasks.c.status.in_(TASK_TRANSITIONS.open)
 _NAMED = tasks.c.function.is_not(None)
@@ -60,19 +64,6 @@ class Lease:
     cancel_requested: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A task with its items, and the epoch it was read in."""
-
-    view: TaskView
-    epoch: int
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has reached its end."""
-        return self.view.status in TASK_TRANSITIONS.terminal
-
-
 def insert_named(
     conn: Connection,
     *,
@@ -82,12 +73,14 @@ def insert_named(
     owner_id: str,
     unit: str,
     total: int,
+    category: str | None,
 ) -> str:
     """A new named task that nobody holds yet; its id."""
     return _insert(
         conn,
         name=name,
         function=function,
+        category=category,
         arguments=dict(arguments),
         owner_id=owner_id,
         unit=unit,
@@ -120,13 +113,17 @@ def start_ad_hoc(conn: Connection, task_id: str, *, runner: str) -> bool:
     return _run(conn, task_id, runner=runner, started_at=now(conn))
 
 
-def take(conn: Connection, task_id: str, *, runner: str, lease_seconds: float) -> Taken | None:
-    """Hold an abandoned named task for a new epoch; None when it cannot be had."""
+def take(
+    conn: Connection, task_id: str, waits: Waits, *, runner: str, lease_seconds: float
+) -> Taken | None:
+    """Hold an abandoned named task for a new epoch; None when it cannot be had, or has to wait."""
     row = _locked(conn, task_id)
     at = now(conn)
     if row is None or row.function is None or row.ended_at is not None:
         return None
     if row.lease_until is not None and row.lease_until > at:
+        return None
+    if row.status == TaskStatus.PENDING and Turns.read(conn, waits).before(task_id):
         return None
     epoch = row.epoch + 1
     hold = {"runner": runner, "epoch": epoch, "lease_until": at + lease_seconds}
@@ -184,17 +181,19 @@ def finish(
     return _end(conn, task_id, result, by=_manager(runner), **_progress(progress))
 
 
-def request_cancel(conn: Connection, task_id: str, *, by: str) -> TaskStatus:
+def request_cancel(conn: Connection, task_id: str, *, by: str, noting: Noting | None) -> TaskStatus:
     """Ask for the end of a task; its status after that. What has not begun ends at once.
 
-    Raises `UnknownId`, and `Conflict` for a task that ended otherwise than by being cancelled.
+    `noting` is called in the same transaction, when it was not refused. Raises `UnknownId`, and `Conflict` for a task that ended otherwise than by being cancelled.
     """
     row = _locked(conn, task_id)
     if row is None:
-        raise _unknown(task_id)
+        raise UnknownId(f"there is no task {task_id}", id=task_id)
     status = TaskStatus(row.status)
     if status in TASK_TRANSITIONS.terminal - {TaskStatus.CANCELLED}:
         raise Conflict(f"task {task_id} has ended: {status}", status=status.value)
+    if noting is not None:
+        noting(conn)
     if status is TaskStatus.PENDING:
         end = TaskResult(TaskStatus.CANCELLED, "cancelled before it began")
         _end(conn, task_id, end, by=by, cancel_requested=True)
@@ -203,14 +202,18 @@ def request_cancel(conn: Connection, task_id: str, *, by: str) -> TaskStatus:
     return status
 
 
-def abandoned(conn: Connection, *, alive: Collection[str]) -> list[tuple[str, str | None]]:
-    """Id and function of the tasks that nobody holds, oldest first, but for those `alive` here."""
+def abandoned(
+    conn: Connection, waits: Waits, *, alive: Collection[str]
+) -> list[tuple[str, str | None]]:
+    """Id and function of the tasks that nobody holds and that need not wait, oldest first, but for
+    those `alive` here."""
+    turns = Turns.read(conn, waits)
     rows = conn.execute(
         select(tasks.c.id, tasks.c.function)
         .where(_OPEN, _unheld(conn), tasks.c.id.not_in(alive))
         .order_by(tasks.c.created_at, tasks.c.id)
     )
-    return [(row.id, row.function) for row in rows]
+    return [(row.id, row.function) for row in rows if not turns.before(row.id)]
 
 
 def end_abandoned(conn: Connection, task_id: str, *, runner: str) -> bool:
@@ -236,48 +239,6 @@ def leave(conn: Connection, *, runner: str) -> tuple[list[str], list[str]]:
     return named, [
         task_id for task_id in ad_hoc if _end(conn, task_id, MANAGER_ENDED, by=_manager(runner))
     ]
-
-
-def show(conn: Connection, task_id: str, items_of: Mapping[str, ItemsOf]) -> Reading:
-    """One task with its items, as its function's `ItemsOf` reads them. Raises `UnknownId`."""
-    row = conn.execute(select(tasks).where(tasks.c.id == task_id)).one_or_none()
-    if row is None:
-        raise _unknown(task_id)
-    read = items_of.get(row.function)
-    return Reading(_view(row, read(conn, task_id) if read else ()), row.epoch)
-
-
-def require(conn: Connection, task_id: str) -> None:
-    """Raise `UnknownId` unless there is such a task."""
-    if conn.execute(select(tasks.c.id).where(tasks.c.id == task_id)).one_or_none() is None:
-        raise _unknown(task_id)
-
-
-def page(
-    conn: Connection,
-    *,
-    owner_id: str | None,
-    statuses: Collection[TaskStatus],
-    after: str | None,
-    limit: int,
-) -> list[TaskView]:
-    """Up to `limit` tasks, newest first, without their items.
-
-    `owner_id` None means everybody's, no `statuses` any. `after` is the id of the task the page
-    follows; raises `InvalidRequest` when that is gone.
-    """
-    query = select(tasks).order_by(tasks.c.created_at.desc(), tasks.c.id.desc()).limit(limit)
-    if owner_id is not None:
-        query = query.where(tasks.c.owner_id == owner_id)
-    if statuses:
-        query = query.where(tasks.c.status.in_(statuses))
-    if after is not None:
-        place = select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
-        last = conn.execute(place).one_or_none()
-        if last is None:
-            raise InvalidRequest(f"the task {after!r} that the page is to follow is gone")
-        query = query.where(tuple_(tasks.c.created_at, tasks.c.id) < tuple(last))
-    return [_view(row, ()) for row in conn.execute(query)]
 
 
 def remove_ended(conn: Connection, *, older_than: float, limit: int) -> int:
@@ -343,6 +304,7 @@ def _end(conn: Connection, task_id: str, result: TaskResult, *, by: str, **value
         reason=_text(message) or result.status.value,
         by=by,
         failure=failure.to_json() if failure else None,
+        detail=result.detail,
         ended_at=now(conn),
         runner=None,
         lease_until=None,
@@ -376,29 +338,3 @@ def _text(text: str) -> str:
 
 def _manager(runner: str) -> str:
     return f"manager {runner}"
-
-
-def _unknown(task_id: str) -> UnknownId:
-    return UnknownId(f"there is no task {task_id}", id=task_id)
-
-
-def _view(row: Row[Any], its_items: Sequence[Mapping[str, Any]]) -> TaskView:
-    failure = row.failure and Failure(
-        FailureClass(row.failure["class"]), row.failure["message"], row.failure["detail"]
-    )
-    return TaskView(
-        id=row.id,
-        name=row.name,
-        owner_id=row.owner_id,
-        status=TaskStatus(row.status),
-        cancel_requested=row.cancel_requested,
-        current=row.current,
-        total=row.total,
-        unit=row.unit,
-        message=row.message,
-        failure=failure,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        items=its_items,
-    )

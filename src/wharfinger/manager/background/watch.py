@@ -10,7 +10,7 @@ import structlog
 from wharfinger.manager.background import channels
 from wharfinger.manager.background.picture import Picture
 from wharfinger.manager.background.port import TaskEvent
-from wharfinger.manager.background.store import Reading
+from wharfinger.manager.background.reading import Reading
 from wharfinger.manager.bus.port import Bus, Message, SubscriberOverflow
 
 log = structlog.get_logger()

@@ -8,6 +8,7 @@ from rig.tasks import BRISK, no_items
 from wharfinger.manager.background.port import ItemsOf, NamedFunction
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.background.timing import Timing
+from wharfinger.manager.background.turns import Waits
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.storage.port import Storage
@@ -34,8 +35,9 @@ async def manager(storage: Storage, bus: MemoryBus) -> AsyncIterator[MakeManager
         timing: Timing = BRISK,
         storage: Storage = storage,
         bus: Bus = bus,
+        waits: Waits | None = None,
     ) -> BackgroundTasks:
-        tasks = BackgroundTasks(storage, bus, timing=timing)
+        tasks = BackgroundTasks(storage, bus, timing=timing, waits=waits)
         if function is not None:
             tasks.register("work", function, items)
         made.append(tasks)

@@ -11,7 +11,7 @@ from wharfinger.domain.states import ITEM_TRANSITIONS, ItemStatus, TaskStatus
 from wharfinger.manager.background.channels import ENDED, UPDATED
 from wharfinger.manager.background.picture import Picture, newer
 from wharfinger.manager.background.port import TaskView
-from wharfinger.manager.background.store import Reading
+from wharfinger.manager.background.reading import Reading
 from wharfinger.manager.bus.port import Message
 
 ITEMS = st.fixed_dictionaries(
