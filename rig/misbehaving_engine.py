@@ -18,6 +18,7 @@ from wharfinger.agent.engine.port import (
     LocalImage,
     RegistryCredentials,
 )
+from wharfinger.contracts.wire import DiskSpace
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
 
@@ -40,6 +41,9 @@ class MisbehavingEngine:
     at_end: Callable[["MisbehavingEngine"], None] = nothing
     held: dict[str, LocalImage] = field(default_factory=dict)
     dead: bool = False
+    space: DiskSpace | None = None
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of layers, by image id."""
     listings: int = 0
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -60,6 +64,12 @@ class MisbehavingEngine:
     async def images(self) -> list[LocalImage]:
         self.listings += 1
         return list(self.held.values())
+
+    async def layer_sizes(self, image: LocalImage) -> tuple[int, ...] | None:
+        return self.sizes.get(image.image_id)
+
+    async def disk(self) -> DiskSpace | None:
+        return self.space
 
     async def containers(self) -> list[Container]:
         return []

@@ -4,6 +4,7 @@ Another engine joins as an entry of `ENGINES`: how its daemon is started, and wh
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -197,6 +198,31 @@ async def test_an_image_pulled_by_digest_is_found_by_digest_and_id_without_a_tag
     assert image.platform == Platform("linux", "amd64")
     assert await engine.inspect(image.image_id) == image
     assert [each.image_id for each in await engine.images()] == [image.image_id]
+
+
+async def test_an_image_tells_its_layers_and_their_unpacked_sizes(
+    engine: Engine, registry: Registry
+) -> None:
+    layers = [images.random_layer(f"file{n}", size) for n, size in enumerate((9_000, 400, 70_000))]
+    sample = _sample(registry, "lab/layered", *layers)
+    await _pull(engine, sample.pinned)
+
+    image = await engine.inspect(sample.pinned)
+
+    assert image is not None
+    assert image.diff_ids == tuple(layer.diff_id for layer in layers)
+    assert await engine.layer_sizes(image) == (9_000, 400, 70_000)
+    assert [each.diff_ids for each in await engine.images()] == [()]
+    await engine.untag(sample.pinned)
+    assert await engine.layer_sizes(image) is None
+
+
+async def test_the_disk_is_that_of_the_images(engine: Engine, daemon: ContainerEngine) -> None:
+    seen = os.statvfs(daemon.folder / "root")
+    disk = await engine.disk()
+    assert disk is not None
+    assert disk.total == seen.f_blocks * seen.f_frsize
+    assert 0 < disk.free < disk.total
 
 
 async def test_pulling_what_is_there_ends_well(engine: Engine, runnable: Sample) -> None:

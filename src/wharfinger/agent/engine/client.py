@@ -118,6 +118,11 @@ class EngineClient:
         self._exchanges: set[Exchange] = set()
         self._closed = False
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine is on this machine, as far as its address tells."""
+        return self._address.socket is not None
+
     async def version(self) -> Any:
         """`GET /version`, unversioned; settles the API version used from now on."""
         body = (await self._ask("GET", "/version", {}, self.limits.look)).required()

@@ -12,9 +12,10 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from wharfinger.agent.engine import container_entries, entries, events
+from wharfinger.agent.engine import container_entries, entries, events, history
 from wharfinger.agent.engine.client import Answer, EngineClient, Limits, not_understood
 from wharfinger.agent.engine.create_body import create_body
+from wharfinger.agent.engine.data_root import DataRoot
 from wharfinger.agent.engine.failure_texts import classify
 from wharfinger.agent.engine.framing import JsonFrames
 from wharfinger.agent.engine.json_fields import mapping, text
@@ -33,6 +34,7 @@ from wharfinger.agent.engine.port import (
     RegistryCredentials,
 )
 from wharfinger.agent.engine.pull_lines import StreamFailure, read_line
+from wharfinger.contracts.wire import DiskSpace
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.references import HUB, Reference
 
@@ -55,12 +57,14 @@ class DockerEngine:
     def __init__(self, url: str, limits: Limits | None = None) -> None:
         self._client = EngineClient(url, limits or Limits())
         self._limits = self._client.limits
+        self._data_root: DataRoot | None = None
 
     async def describe(self) -> EngineDescription:
         """See `port.Engine`."""
         version = await self._client.version()
-        info = await self._client.ask("GET", "/info", limit=self._limits.look)
-        return entries.read_description(version, info.required())
+        info = (await self._client.ask("GET", "/info", limit=self._limits.look)).required()
+        self._found_at(text(mapping(info), "DockerRootDir"))
+        return entries.read_description(version, info)
 
     async def inspect(self, name: str) -> LocalImage | None:
         """See `port.Engine`."""
@@ -76,6 +80,23 @@ class DockerEngine:
         """See `port.Engine`."""
         answer = await self._client.ask("GET", "/images/json", limit=self._limits.list)
         return entries.read_images(answer.required())
+
+    async def layer_sizes(self, image: LocalImage) -> tuple[int, ...] | None:
+        """See `port.Engine`."""
+        answer = await self._client.ask(
+            "GET", _image_path(image.image_id, "/history"), limit=self._limits.look
+        )
+        if _says_absent(answer):
+            return None
+        return history.read_layer_sizes(answer.required(image.image_id), len(image.diff_ids))
+
+    async def disk(self) -> DiskSpace | None:
+        """See `port.Engine`. An engine reached over a network has its disk elsewhere."""
+        if not self._client.is_local:
+            return None
+        if self._data_root is None:
+            await self.describe()
+        return await self._data_root.measure() if self._data_root else None
 
     async def containers(self) -> list[Container]:
         """See `port.Engine`."""
@@ -197,6 +218,10 @@ class DockerEngine:
     async def close(self) -> None:
         """See `port.Engine`."""
         await self._client.close()
+
+    def _found_at(self, path: str) -> None:
+        if path and (self._data_root is None or self._data_root.path != path):
+            self._data_root = DataRoot(path)
 
     async def _pull_events(
         self, name: str, credentials: RegistryCredentials | None

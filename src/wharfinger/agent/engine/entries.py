@@ -77,6 +77,13 @@ def _image(entry: Any, platform: Platform | None) -> LocalImage | None:
         digests=digests,
         size=number(entry, "Size"),
         platform=platform,
+        diff_ids=_texts(mapping(entry.get("RootFS")).get("Layers")),
+    )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return (
+        tuple(each for each in values if isinstance(each, str)) if isinstance(values, list) else ()
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from wharfinger.contracts.wire import DiskSpace
 from wharfinger.domain.errors import WharfingerError
 from wharfinger.domain.failures import Failure
 from wharfinger.domain.platforms import Platform
@@ -46,8 +47,9 @@ class LocalImage:
     """An image the engine holds. `image_id` is the engine's own (never compare across stores).
 
     `tags` and `digests` are normalised (`host/name:tag`, `host/name@sha256:…`), without the
-    engine's placeholders for none. `size` is in bytes as the engine counts it. `platform` is known
-    only from inspect (None from a listing).
+    engine's placeholders for none. `size` is in bytes as the engine counts it. `platform` and
+    `diff_ids` (the digests of the layers' uncompressed content, lowest first) are known only from
+    inspect (None and empty from a listing).
     """
 
     image_id: str
@@ -55,6 +57,7 @@ class LocalImage:
     digests: tuple[str, ...]
     size: int
     platform: Platform | None = None
+    diff_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,13 @@ class Engine(Protocol):
 
     async def images(self) -> list[LocalImage]:
         """All images, also those without a name. An odd entry is tolerated, never fatal."""
+
+    async def layer_sizes(self, image: LocalImage) -> tuple[int, ...] | None:
+        """Unpacked bytes of each layer of an inspected image, as its `diff_ids`; None where the
+        engine does not tell them apart, or the image is gone."""
+
+    async def disk(self) -> DiskSpace | None:
+        """The file system that holds the images; None where this process cannot see it."""
 
     async def containers(self) -> list[Container]:
         """All containers, running or not."""
