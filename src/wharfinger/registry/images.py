@@ -11,13 +11,15 @@ from wharfinger.domain.references import Reference
 @dataclass(frozen=True, slots=True)
 class PlatformImage:
     """The image of one platform. `layers` are compressed blobs the registry holds; `diff_ids` are
-    the digests of their uncompressed content, in the same order, or empty where nobody asked."""
+    the digests of their uncompressed content, in the same order, or empty where nobody asked.
+    `labels` are the image's own, sorted, as far as they are of a reasonable size."""
 
     platform: Platform
     manifest_digest: str
     config_digest: str
     layers: tuple[Layer, ...]
     diff_ids: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:
@@ -32,6 +34,7 @@ class PlatformImage:
             "configDigest": self.config_digest,
             "layers": [[layer.digest, layer.size] for layer in self.layers],
             "diffIds": list(self.diff_ids),
+            "labels": dict(self.labels),
         }
 
     @classmethod
@@ -43,6 +46,7 @@ class PlatformImage:
             document["configDigest"],
             tuple(Layer(digest, size) for digest, size in document["layers"]),
             tuple(document.get("diffIds", ())),
+            tuple(sorted(document.get("labels", {}).items())),
         )
 
 
@@ -70,6 +74,11 @@ class ResolvedImage:
         """Every stated platform, each once: for the sentence that says that one is missing."""
         stated = (*(image.platform for image in self.platforms), *self.others)
         return tuple(dict.fromkeys(each for each in stated if each.os or each.architecture))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those of the first platform that has any."""
+        return dict(next((image.labels for image in self.platforms if image.labels), ()))
 
     def to_json(self) -> dict[str, Any]:
         """For a task's arguments."""

@@ -5,9 +5,11 @@ from collections.abc import Collection
 from sqlalchemy import Connection, select
 
 from wharfinger.domain.references import Reference
+from wharfinger.manager.catalogue import entries
+from wharfinger.manager.catalogue.entries import EntryStatus
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.put import put
-from wharfinger.manager.storage.tables import images, resolved_images
+from wharfinger.manager.storage.tables import resolved_images
 from wharfinger.registry.images import ResolvedImage
 
 
@@ -28,32 +30,15 @@ def find(conn: Connection, root_digests: Collection[str]) -> dict[str, ResolvedI
 
 
 def mean(conn: Connection, image: ResolvedImage) -> None:
-    """Its reference means its root digest here from now on."""
-    at = now(conn)
-    values = {
-        "registry": image.reference.registry,
-        "repository": image.reference.name,
-        "root_digest": image.root_digest,
-        "size": max((variant.size for variant in image.platforms), default=0),
-        "platforms": [
-            {
-                "os": each.platform.os,
-                "architecture": each.platform.architecture,
-                "variant": each.platform.variant,
-                "size": each.size,
-            }
-            for each in image.platforms
-        ],
-        "status": "known",
-        "seen_at": at,
-        "updated_at": at,
-    }
-    put(conn, images, {"reference": str(image.reference)}, values, labels={})
+    """Its reference is in the catalogue, and means its root digest here from now on."""
+    entries.register(conn, image)
     keep(conn, image)
 
 
 def meaning(conn: Connection, reference: Reference) -> str | None:
-    """The root digest the reference means: its own, else the catalogue's; None when not known."""
+    """The root digest the reference means: its own, else the catalogue's; None when not known, or
+    forgotten."""
     if reference.digest is not None:
         return reference.digest
-    return conn.scalar(select(images.c.root_digest).where(images.c.reference == str(reference)))
+    entry = entries.find(conn, reference)
+    return None if entry is None or entry.status is EntryStatus.FORGOTTEN else entry.root_digest

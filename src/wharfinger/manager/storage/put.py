@@ -20,8 +20,10 @@ def put(
     **when_new: Any,
 ) -> None:
     """The row of this primary key with these values; `when_new` too when it was not there."""
+    statement = _INSERT[conn.dialect.name](table).values(**key, **values, **when_new)
+    columns = [table.c[name] for name in key]
     conn.execute(
-        _INSERT[conn.dialect.name](table)
-        .values(**key, **values, **when_new)
-        .on_conflict_do_update(index_elements=[table.c[name] for name in key], set_=dict(values))
+        statement.on_conflict_do_update(index_elements=columns, set_=dict(values))
+        if values
+        else statement.on_conflict_do_nothing(index_elements=columns)
     )
