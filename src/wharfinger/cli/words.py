@@ -4,20 +4,9 @@ import math
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_STEP: Final = 1024
-_THREE_DIGITS: Final = 99.95
-
-
-def size(count: float) -> str:
-    """`0 B`, `1.5 MiB`, `812 GiB`: three digits or fewer."""
-    amount, unit = float(count), 0
-    while amount >= _STEP - 0.5 and unit < len(_UNITS) - 1:
-        amount, unit = amount / _STEP, unit + 1
-    whole = unit == 0 or amount >= _THREE_DIGITS
-    return f"{amount:.0f} {_UNITS[unit]}" if whole else f"{amount:.1f} {_UNITS[unit]}"
+from wharfinger.domain.sizes import size as size  # noqa: PLC0414 - a word of this module too
 
 
 def rate(bytes_per_second: float | None) -> str:
