@@ -83,6 +83,11 @@ class PullProgress:
             return self._stage
         return self._busy_with()
 
+    @property
+    def left(self) -> int:
+        """Bytes of the manifest's layers that are not done."""
+        return self._image.total - self._image.done
+
     def report(self, attempt_id: str) -> AttemptProgress:
         """The present state in the words of the wire; each report is a sample of the rate."""
         done, total = self._image.done, self._image.total

@@ -12,6 +12,7 @@ from wharfinger.agent.engine.port import Engine, EngineError, LocalImage, Regist
 from wharfinger.agent.locks import Hold, KeyedLocks
 from wharfinger.agent.presence import evidence_of, lacking, platform_of
 from wharfinger.agent.progress import PullProgress
+from wharfinger.agent.room import Room
 from wharfinger.contracts.rpc import Credentials, PullOrder, PullPolicy
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.identity import tag_name
@@ -36,6 +37,7 @@ class Pull:
         *,
         engine: Engine,
         locks: KeyedLocks,
+        room: Room,
         attempts: Attempts,
         on_over: Callable[["Pull"], None],
         inactivity_seconds: float | None = None,
@@ -44,10 +46,11 @@ class Pull:
         self.id = uuid.uuid4().hex
         self.pinned = reference.pinned(order.root_digest)
         self.progress = PullProgress((layer.layer() for layer in order.layers), clock)
-        self._root_digest = order.root_digest
+        self._order = order
         self._credentials = _shown(order.credentials)
         self._engine = engine
         self._locks = locks
+        self._room = room
         self._attempts = attempts
         self._on_over = on_over
         self._inactivity_seconds = inactivity_seconds
@@ -96,7 +99,7 @@ class Pull:
 
     async def _run(self) -> None:
         try:
-            async with self._locks.hold(self._root_digest) as hold:
+            async with self._locks.hold(self._order.root_digest) as hold:
                 complaint = await self._fetch()
                 self._concluding = True
                 await self._conclude(hold, complaint)
@@ -116,12 +119,17 @@ class Pull:
         self._was_there = await self._engine.inspect(self.pinned) is not None
         if self._was_there:
             return None
+        async with self._room.claim(self._order, description.store, self.progress):
+            return await self._ask(self._inactivity_seconds or description.inactivity_seconds)
+
+    async def _ask(self, limit: float) -> Failure | None:
+        """Have the engine pull; what went wrong, as far as it is told."""
         self._streaming = True
         for attempt in self._joined:
             self._attempts.started(attempt)
         self.progress.streaming()
         try:
-            await self._stream(self._inactivity_seconds or description.inactivity_seconds)
+            await self._stream(limit)
         except EngineError as error:
             return error.failure
         except asyncio.CancelledError:

@@ -8,10 +8,12 @@ from typing import Final
 
 from wharfinger.agent.attempts import Attempt, Attempts
 from wharfinger.agent.engine.port import Engine, EngineDescription, EngineError
+from wharfinger.agent.in_time import in_time, within
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.presence import evidence_of, lacking
 from wharfinger.agent.pull import Pull
+from wharfinger.agent.room import Room
 from wharfinger.contracts.ingest import AttemptProgress
 from wharfinger.contracts.rpc import PullAnswer, PullOrder, PullOutcome, PullPolicy
 from wharfinger.contracts.wire import FailureReport, ImageEvidence
@@ -33,12 +35,14 @@ class Puller:
         locks: KeyedLocks,
         outbox: Outbox,
         *,
+        room: Room,
         describe: Callable[[], Awaitable[EngineDescription]],
         inactivity_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._locks = locks
+        self._room = room
         self._describe = describe
         self._inactivity_seconds = inactivity_seconds
         self._clock = clock
@@ -61,7 +65,7 @@ class Puller:
         self, orders: Sequence[PullOrder], deadline_seconds: float
     ) -> list[PullAnswer]:
         """One answer per order: there already, or a pull is under way and will end in an event."""
-        until = asyncio.get_running_loop().time() + deadline_seconds * _LOOK_SHARE
+        until = within(deadline_seconds * _LOOK_SHARE)
         return await asyncio.gather(*(self._take(order, until) for order in orders))
 
     async def cancel(self, attempt_ids: Sequence[str], deadline_seconds: float) -> list[PullAnswer]:
@@ -118,13 +122,11 @@ class Puller:
         if self._in_flux(order):
             return None
         try:
-            async with asyncio.timeout_at(until):
+            async with in_time(until):
                 host = (await self._describe()).platform
                 image = await self._engine.inspect(reference.pinned(order.root_digest))
         except EngineError as error:
             return error.failure
-        except TimeoutError:
-            return Failure(FailureClass.ENGINE_ERROR, "the engine did not answer in time")
         if image is None or lacking(image, order, reference, host) is not None:
             return None
         # a removal may have begun since
@@ -142,6 +144,7 @@ class Puller:
                 order,
                 engine=self._engine,
                 locks=self._locks,
+                room=self._room,
                 attempts=self._attempts,
                 on_over=self._over,
                 inactivity_seconds=self._inactivity_seconds,

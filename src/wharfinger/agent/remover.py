@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from wharfinger.agent.doomed import doomed, resolve
 from wharfinger.agent.engine.port import Container, Engine, EngineError, LocalImage
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.recent import Recent
@@ -14,7 +15,6 @@ from wharfinger.contracts.rpc import RemovalAnswer, RemovalOrder, RemovalOutcome
 from wharfinger.contracts.wire import FailureReport
 from wharfinger.domain.errors import InvalidReference
 from wharfinger.domain.failures import Failure, FailureClass
-from wharfinger.domain.identity import tag_name
 from wharfinger.domain.references import Reference
 
 log = structlog.get_logger()
@@ -82,17 +82,16 @@ class Remover:
     async def _remove(self, order: RemovalOrder) -> RemovalAnswer:
         """Resolve, lock, look again, and remove; once more when the image changed in between."""
         reference = Reference.parse(order.reference)
-        image = await self._resolve(reference)
+        image = await resolve(self._engine, reference)
         while image is not None:
             async with self._locks.hold(*_keys(image)):
-                locked, image = image, await self._resolve(reference)
+                locked, image = image, await resolve(self._engine, reference)
                 if image is not None and _keys(image) == _keys(locked):
-                    return RemovalAnswer(
-                        removal_id=order.removal_id,
-                        outcome=RemovalOutcome.REMOVED,
-                        kept_by=await self._take_away(reference, image),
-                    )
-        return RemovalAnswer(removal_id=order.removal_id, outcome=RemovalOutcome.ABSENT)
+                    if order.image_id not in (None, image.image_id):
+                        return _ended(order, RemovalOutcome.CHANGED)
+                    kept_by = await self._take_away(reference, image)
+                    return _ended(order, RemovalOutcome.REMOVED, kept_by)
+        return _ended(order, RemovalOutcome.ABSENT)
 
     async def _take_away(self, reference: Reference, image: LocalImage) -> tuple[str, ...]:
         """Remove under the lock; the names that still hold the image."""
@@ -103,7 +102,7 @@ class Remover:
             raise EngineError(_in_use(reference, users))
         for name in doomed(reference, image):
             await self._engine.untag(name)
-        if await self._resolve(reference) is not None:
+        if await resolve(self._engine, reference) is not None:
             raise EngineError(
                 Failure(
                     FailureClass.ENGINE_ERROR,
@@ -112,40 +111,6 @@ class Remover:
             )
         rest = await self._engine.inspect(image.image_id)
         return (*rest.tags, *rest.digests) if rest else ()
-
-    async def _resolve(self, reference: Reference) -> LocalImage | None:
-        """The image there under this reference, if there is anything to remove."""
-        image = None
-        if tag := tag_name(reference):
-            image = await self._engine.inspect(tag)
-        if reference.digest and (image is None or not _at(image, reference)):
-            # the tag is elsewhere by now; what was pulled for this reference may still be there
-            image = await self._engine.inspect(reference.pinned(reference.digest))
-        return image if image is not None and doomed(reference, image) else None
-
-
-def doomed(reference: Reference, image: LocalImage) -> tuple[str, ...]:
-    """The names of the image that go when `reference` is removed, tags before digests.
-
-    * `repo:tag` goes alone while the repository has other tags on the image. With its last tag its
-      digest references go too: a pull made them, nobody else would ever remove them, and they
-      would hold the layers.
-    * `repo@digest` is every name of that repository.
-    * `repo:tag@digest` is `repo:tag` as long as that is at the digest.
-    """
-    tags = tuple(tag for tag in image.tags if tag.rpartition(":")[0] == reference.name)
-    digests = tuple(each for each in image.digests if each.rpartition("@")[0] == reference.name)
-    wanted = tag_name(reference)
-    if wanted is None:
-        return (*tags, *digests)
-    going = tuple(tag for tag in tags if tag == wanted)
-    if not going and reference.digest is None:
-        return ()
-    return going if len(tags) > len(going) else (*going, *digests)
-
-
-def _at(image: LocalImage, reference: Reference) -> bool:
-    return f"{reference.name}@{reference.digest}" in image.digests
 
 
 def _keys(image: LocalImage) -> frozenset[str]:
@@ -164,6 +129,12 @@ def _in_use(reference: Reference, users: list[Container]) -> Failure:
         else f"{reference} is used by {len(shown)} containers: {names}",
         "\n".join(each.container_id for each in users[:NAMED_CONTAINERS]),
     )
+
+
+def _ended(
+    order: RemovalOrder, outcome: RemovalOutcome, kept_by: tuple[str, ...] = ()
+) -> RemovalAnswer:
+    return RemovalAnswer(removal_id=order.removal_id, outcome=outcome, kept_by=kept_by)
 
 
 def _failed(order: RemovalOrder, failure: Failure) -> RemovalAnswer:

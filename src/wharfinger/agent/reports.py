@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.disk_watch import DiskWatch
 from wharfinger.agent.engine_watch import EngineWatch
 from wharfinger.agent.inventory import ImageListing
 from wharfinger.agent.kernels import Kernels
@@ -24,6 +25,7 @@ class Reporter:
         images: ImageListing,
         containers: ContainerListing,
         kernels: Kernels,
+        disk: DiskWatch,
         capacity: Callable[[], Capacity | None],
     ) -> None:
         self._incarnation = incarnation
@@ -33,6 +35,7 @@ class Reporter:
         self._images = images
         self._containers = containers
         self._kernels = kernels
+        self._disk = disk
         self._capacity = capacity
         self._begun = 0
         self._kept_version = self._said_version = ""
@@ -54,6 +57,7 @@ class Reporter:
             capacity=self._capacity(),
             containers=self._containers.current,
             kernels_in_hand=self._kernels.in_hand(),
+            disk=self._disk.current,
         )
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
@@ -13,7 +14,9 @@ from starlette.routing import Route
 
 from wharfinger.agent.kernels import Kernels
 from wharfinger.agent.log_response import LogResponse
+from wharfinger.agent.pull_survey import PullSurveyor
 from wharfinger.agent.puller import Puller
+from wharfinger.agent.removal_survey import RemovalSurveyor
 from wharfinger.agent.remover import Remover
 from wharfinger.contracts.rpc import (
     CANCEL,
@@ -23,6 +26,8 @@ from wharfinger.contracts.rpc import (
     KERNEL_LOG,
     REMOVE_IMAGES,
     REMOVE_KERNELS,
+    SURVEY_PULLS,
+    SURVEY_REMOVALS,
     Call,
     CancelCall,
     CancelReply,
@@ -37,6 +42,9 @@ from wharfinger.contracts.rpc import (
     RemoveImagesReply,
     RemoveKernelsCall,
     RemoveKernelsReply,
+    SurveyPullsCall,
+    SurveyRemovalsCall,
+    SurveyRemovalsReply,
 )
 from wharfinger.contracts.wire import Wire
 from wharfinger.domain.errors import (
@@ -75,12 +83,21 @@ _STATUSES: Final[dict[type[WharfingerError], int]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Surveyors:
+    """Who looks into what would happen."""
+
+    removals: RemovalSurveyor
+    pulls: PullSurveyor
+
+
 def rpc_app(
     *,
     incarnation: str,
     call_token: str,
     puller: Puller,
     remover: Remover,
+    surveyors: Surveyors,
     kernels: Kernels,
     closing: asyncio.Event,
 ) -> Starlette:
@@ -90,6 +107,7 @@ def rpc_app(
     return Starlette(
         routes=[
             *_image_calls(door, puller, remover),
+            *_survey_calls(door, surveyors),
             *_kernel_calls(door, kernels, closing),
             Route("/healthz", _health),
         ],
@@ -136,6 +154,22 @@ def _image_calls(door: _Door, puller: Puller, remover: Remover) -> list[Route]:
         door.to(CHECK_AND_PULL, CheckAndPullCall, check_and_pull),
         door.to(REMOVE_IMAGES, RemoveImagesCall, remove_images),
         door.to(CANCEL, CancelCall, cancel),
+    ]
+
+
+def _survey_calls(door: _Door, surveyors: Surveyors) -> list[Route]:
+    async def removals(call: SurveyRemovalsCall) -> Response:
+        surveys = await surveyors.removals.survey(
+            call.orders, _seconds(call), want_bytes=call.want_bytes
+        )
+        return _answer(SurveyRemovalsReply(surveys=tuple(surveys)))
+
+    async def pulls(call: SurveyPullsCall) -> Response:
+        return _answer(await surveyors.pulls.survey(call.orders, _seconds(call)))
+
+    return [
+        door.to(SURVEY_REMOVALS, SurveyRemovalsCall, removals),
+        door.to(SURVEY_PULLS, SurveyPullsCall, pulls),
     ]
 
 

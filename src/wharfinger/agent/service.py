@@ -14,7 +14,9 @@ import structlog
 import uvicorn
 
 import wharfinger
+from wharfinger.agent.chains import LayerChains
 from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.disk_watch import DiskWatch
 from wharfinger.agent.engine.port import Change, Engine
 from wharfinger.agent.engine_watch import EngineWatch
 from wharfinger.agent.identity import IdentityFile
@@ -24,10 +26,13 @@ from wharfinger.agent.link import Link
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.ours import Ours
 from wharfinger.agent.outbox import Outbox
+from wharfinger.agent.pull_survey import PullSurveyor
 from wharfinger.agent.puller import Puller
+from wharfinger.agent.removal_survey import RemovalSurveyor
 from wharfinger.agent.remover import Remover
 from wharfinger.agent.reports import Reporter
-from wharfinger.agent.rpc import rpc_app
+from wharfinger.agent.room import Room
+from wharfinger.agent.rpc import Surveyors, rpc_app
 from wharfinger.contracts.ingest import Capacity, Registered, Registration
 from wharfinger.domain.errors import InvalidRequest
 
@@ -92,14 +97,22 @@ class Agent:
         self._engine = EngineWatch(
             engine, news, {Change.IMAGES: images, Change.CONTAINERS: containers}
         )
+        self._disk = DiskWatch(engine)
+        chains = LayerChains(engine)
+        room = Room(engine, chains)
         self._puller = Puller(
             engine,
             locks,
             outbox,
+            room=room,
             describe=self._engine.describe,
             inactivity_seconds=settings.inactivity_seconds,
         )
         self._remover = Remover(engine, locks)
+        self._surveyors = Surveyors(
+            removals=RemovalSurveyor(engine, self._ours, chains),
+            pulls=PullSurveyor(engine, room, self._engine.describe),
+        )
         self._kernels = Kernels(
             engine,
             locks=locks,
@@ -116,6 +129,7 @@ class Agent:
             images=images,
             containers=containers,
             kernels=self._kernels,
+            disk=self._disk,
             capacity=self._capacity,
         )
 
@@ -147,6 +161,7 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._serve(listener), name="agent rpc")
                 group.create_task(self._engine.run(), name="agent engine")
+                group.create_task(self._disk.run(), name="agent disk")
                 group.create_task(self._report(link), name="agent link")
         except BaseExceptionGroup as ends:
             raise ends.exceptions[0] from None  # one part ended; the others were cancelled
@@ -171,6 +186,7 @@ class Agent:
             call_token=self._call_token,
             puller=self._puller,
             remover=self._remover,
+            surveyors=self._surveyors,
             kernels=self._kernels,
             closing=closing,
         )

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rig.misbehaving_engine import DIGEST, NAME, MisbehavingEngine, nothing
 
+from wharfinger.agent.chains import LayerChains
 from wharfinger.agent.engine.port import EngineError, LocalImage
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.puller import Puller
+from wharfinger.agent.room import Room
 from wharfinger.contracts.ingest import ImagePullStarted
 from wharfinger.contracts.rpc import PullOrder, PullOutcome, PullPolicy
 from wharfinger.domain.failures import Failure, FailureClass
@@ -59,7 +61,13 @@ class Yard:
         self.engine = SlowEngine()
         self.locks = KeyedLocks()
         self.outbox = Outbox(asyncio.Event())
-        self.puller = Puller(self.engine, self.locks, self.outbox, describe=self.engine.describe)
+        self.puller = Puller(
+            self.engine,
+            self.locks,
+            self.outbox,
+            room=Room(self.engine, LayerChains(self.engine)),
+            describe=self.engine.describe,
+        )
         self.accepted: set[str] = set()
         self._calls: list[asyncio.Task[None]] = []
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import pytest
 from rig.misbehaving_engine import DIGEST, NAME, PINNED, MisbehavingEngine, nothing
 
+from wharfinger.agent.chains import LayerChains
 from wharfinger.agent.engine.port import EngineError, LocalImage
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
 from wharfinger.agent.puller import Puller
+from wharfinger.agent.room import Room
 from wharfinger.contracts.ingest import Event, ImagePullFailed, ImagePullFinished, ImagePullStarted
 from wharfinger.contracts.rpc import PullOrder, PullOutcome, PullPolicy
 from wharfinger.domain.failures import Failure, FailureClass
@@ -40,7 +42,13 @@ class Yard:
         self.locks = KeyedLocks()
         self.news = asyncio.Event()
         self.outbox = Outbox(self.news)
-        self.puller = Puller(self.engine, self.locks, self.outbox, describe=self.engine.describe)
+        self.puller = Puller(
+            self.engine,
+            self.locks,
+            self.outbox,
+            room=Room(self.engine, LayerChains(self.engine)),
+            describe=self.engine.describe,
+        )
 
     async def begin(self, *attempt_ids: str) -> None:
         orders = [order(attempt_id, f"{NAME}:{attempt_id}") for attempt_id in attempt_ids]

@@ -1,7 +1,7 @@
 import pytest
 
+from wharfinger.agent.doomed import doomed
 from wharfinger.agent.engine.port import LocalImage
-from wharfinger.agent.remover import doomed
 from wharfinger.domain.references import Reference
 
 R = "example.org/team/app"
