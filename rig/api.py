@@ -161,8 +161,10 @@ class ToldRegistries:
     known: dict[str, ToldRegistry] = field(default_factory=dict)
     refusal: Exception | None = None
 
-    async def add(self, url: str, username: str | None, password: str | None) -> ToldRegistry:
-        del password
+    async def add(
+        self, url: str, username: str | None, password: str | None, *, who: Principal
+    ) -> ToldRegistry:
+        del password, who
         if self.refusal is not None:
             raise self.refusal
         host = url.partition("://")[2]
@@ -172,7 +174,8 @@ class ToldRegistries:
     async def list(self) -> Sequence[ToldRegistry]:
         return list(self.known.values())
 
-    async def remove(self, host: str) -> ToldRegistry:
+    async def remove(self, host: str, *, who: Principal) -> ToldRegistry:
+        del who
         if host not in self.known:
             raise UnknownRegistry(f"There is no registry {host!r}", known=sorted(self.known))
         return self.known.pop(host)

@@ -39,7 +39,17 @@ class Refused(Exception):
 
 def add_image(conn: Connection, reference: str, size: int = 0) -> None:
     conn.execute(
-        insert(images).values(reference=reference, root_digest="d", size=size, updated_at=0.0)
+        insert(images).values(
+            reference=reference,
+            registry="h.test",
+            repository="h.test/lab",
+            root_digest="d",
+            size=size,
+            platforms=[],
+            labels={},
+            status="known",
+            updated_at=0.0,
+        )
     )
 
 

@@ -224,13 +224,15 @@ class RegistryView(Protocol):
 class Registries(Protocol):
     """The registries known here."""
 
-    async def add(self, url: str, username: str | None, password: str | None) -> RegistryView:
+    async def add(
+        self, url: str, username: str | None, password: str | None, *, who: Principal
+    ) -> RegistryView:
         """Make it known, or change what is known of it."""
 
     async def list(self) -> Sequence[RegistryView]:
         """All, by host."""
 
-    async def remove(self, host: str) -> RegistryView:
+    async def remove(self, host: str, *, who: Principal) -> RegistryView:
         """Forget it; raises `UnknownRegistry`."""
 
 

@@ -1,5 +1,6 @@
-"""The registries that images may come from, with what they are to be shown."""
+"""The registries that images may come from, what they are to be shown, and whom images are for."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,6 +10,10 @@ from sqlalchemy import Connection, Row, delete, select
 from wharfinger.domain.errors import InvalidRequest, UnknownRegistry
 from wharfinger.domain.failures import FailureClass, FailureError
 from wharfinger.domain.references import HUB
+from wharfinger.manager.access import audit, grants
+from wharfinger.manager.access.audit import Action
+from wharfinger.manager.access.grants import Grants
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.catalogue.addresses import HUB_NAMES, read_address
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.storage.clock import now
@@ -41,7 +46,9 @@ class Registries:
         self._vault = vault
         self._client = client
 
-    async def add(self, url: str, username: str | None, password: str | None) -> RegistryView:
+    async def add(
+        self, url: str, username: str | None, password: str | None, *, who: Principal
+    ) -> RegistryView:
         """Make it known, or replace what is known of it, the password included.
 
         It is asked first, for a few seconds: credentials it refuses are refused (`auth`). One that
@@ -59,20 +66,47 @@ class Registries:
                 raise
             log.warning("registry taken unchecked", registry=host, why=error.failure.to_json())
         encrypted = None if password is None else self._vault.encrypt(password)
-        await self._storage.write(_put, connection, encrypted)
+        await self._storage.write(_put, connection, encrypted, who)
         return RegistryView(host, url, username)
 
     async def list(self) -> list[RegistryView]:
         """All, by host."""
         return await self._storage.read(_all)
 
-    async def remove(self, host: str) -> RegistryView:
-        """Forget it and its password; raises `UnknownRegistry`. Takes any spelling `add` takes."""
+    async def remove(self, host: str, *, who: Principal) -> RegistryView:
+        """Forget it and its password; raises `UnknownRegistry`. Takes any spelling `add` takes.
+
+        Whom its images are for stays: it is not open to everybody when it is made known again.
+        """
         try:
             name = read_address(host)[0]
         except InvalidRequest:
             name = host  # no address: nothing is known by it
-        return await self._storage.write(_remove, name)
+        return await self._storage.write(_remove, name, who)
+
+    async def grant(
+        self, path: str, users: Collection[str], groups: Collection[str], *, who: Principal
+    ) -> Grants:
+        """Let these use what is below a path (`host[:port]` or `host/name…`), which from then on is
+        for those named alone; whom it is for after that.
+
+        Raises `InvalidRequest`, `UnknownRegistry`, or `UnknownId` for a user.
+        """
+        return await self._storage.write(_grant, grants.read_path(path), users, groups, who)
+
+    async def revoke(
+        self, path: str, users: Collection[str], groups: Collection[str], *, who: Principal
+    ) -> Grants:
+        """Take it from these again; with nobody named, open the path to everybody.
+
+        Raises `InvalidRequest`, `UnknownId` for what was not granted, and `Conflict` where naming
+        the last would open the path.
+        """
+        return await self._storage.write(_revoke, grants.read_path(path), users, groups, who)
+
+    async def grants(self) -> Sequence[Grants]:
+        """Every path that is not for everybody, sorted."""
+        return await self._storage.read(grants.all_grants)
 
     async def connection(self, registry_host: str) -> RegistryConnection:
         """How to reach the registry of a reference; raises `UnknownRegistry` naming the known."""
@@ -91,13 +125,17 @@ def _check_credentials(username: str | None, password: str | None) -> None:
         raise InvalidRequest("a user name has neither ':' nor invisible characters")
 
 
-def _put(conn: Connection, connection: RegistryConnection, encrypted: str | None) -> None:
+def _put(
+    conn: Connection, connection: RegistryConnection, encrypted: str | None, who: Principal
+) -> None:
     known = {
         "url": connection.url,
         "username": connection.username,
         "password_encrypted": encrypted,
     }
     put(conn, registries, {"host": connection.host}, known, created_at=now(conn))
+    said = {"url": connection.url, "username": connection.username}
+    audit.note(conn, who, Action.REGISTRY_ADD, connection.host, **said)
 
 
 def _all(conn: Connection) -> list[RegistryView]:
@@ -105,11 +143,31 @@ def _all(conn: Connection) -> list[RegistryView]:
     return [RegistryView(row.host, row.url, row.username) for row in rows]
 
 
-def _remove(conn: Connection, host: str) -> RegistryView:
+def _grant(
+    conn: Connection, path: str, users: Collection[str], groups: Collection[str], who: Principal
+) -> Grants:
+    _find(conn, path.partition("/")[0])
+    granted = grants.grant(conn, path, users, groups)
+    said = {"users": list(users), "groups": list(groups)}
+    audit.note(conn, who, Action.REGISTRY_GRANT, path, **said)
+    return granted
+
+
+def _revoke(
+    conn: Connection, path: str, users: Collection[str], groups: Collection[str], who: Principal
+) -> Grants:
+    left = grants.revoke(conn, path, users, groups)
+    said = {"users": list(users), "groups": list(groups)}
+    audit.note(conn, who, Action.REGISTRY_REVOKE, path, **said)
+    return left
+
+
+def _remove(conn: Connection, host: str, who: Principal) -> RegistryView:
     row = _row(conn, host)
     if row is None:
         raise _unknown(conn, host)
     conn.execute(delete(registries).where(registries.c.host == host))
+    audit.note(conn, who, Action.REGISTRY_REMOVE, host)
     return RegistryView(row.host, row.url, row.username)
 
 

@@ -3,15 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rig.people import ROOT
 from sqlalchemy import Connection
 
 from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
 from wharfinger.manager.access import grants, groups, users
 from wharfinger.manager.access.grants import Grants, read_path
-from wharfinger.manager.access.principal import Principal, Role
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.storage.port import Storage
-
-ROOT = Principal("u-0", "root", Role.SUPERADMIN)
 
 
 def people(conn: Connection) -> dict[str, Principal]:

@@ -1,14 +1,15 @@
 """The catalogue's rows, and who may use what they name, on each database."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from rig.catalogue import AMD64, told_image
+from rig.people import ROOT
 from sqlalchemy import Connection, update
 
 from wharfinger.domain.errors import UnknownId
 from wharfinger.domain.failures import FailureError
 from wharfinger.domain.platforms import Platform
-from wharfinger.domain.progress import Layer
 from wharfinger.domain.references import Reference
 from wharfinger.manager.access import grants, users
 from wharfinger.manager.access.principal import Principal, Role
@@ -16,27 +17,16 @@ from wharfinger.manager.catalogue import entries, resolved
 from wharfinger.manager.catalogue.entries import CatalogueEntry, EntryStatus
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.port import Storage
-from wharfinger.registry.images import PlatformImage, ResolvedImage
+from wharfinger.registry.images import ResolvedImage
 
-ROOT = Principal("u-0", "root", Role.SUPERADMIN)
 ALICE = Principal("u-1", "alice", Role.USER)
 FIRST, SECOND = "sha256:" + "1" * 64, "sha256:" + "2" * 64
-AMD64, ARM64 = Platform("linux", "amd64"), Platform("linux", "arm64")
+ARM64 = Platform("linux", "arm64")
 APP = Reference.parse("h.test/lab/app:v1")
 
 
-def image(
-    reference: str = str(APP),
-    digest: str = FIRST,
-    platforms: Sequence[Platform] = (AMD64,),
-    others: Sequence[Platform] = (),
-    labels: Sequence[tuple[str, str]] = (),
-) -> ResolvedImage:
-    variants = tuple(
-        PlatformImage(each, digest, digest, (Layer(digest, 100 + index),), (), tuple(labels))
-        for index, each in enumerate(platforms)
-    )
-    return ResolvedImage(Reference.parse(reference), digest, "index", variants, tuple(others))
+def image(reference: str = str(APP), digest: str = FIRST, **more: Any) -> ResolvedImage:
+    return told_image(reference, digest, **more)
 
 
 def entry(conn: Connection, reference: Reference = APP) -> CatalogueEntry:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 from rig.orders import SampleImage
+from rig.people import ROOT
 from rig.ports import free_port
 from rig.queues import insert_host, insert_session
 from rig.registry import Registry
@@ -18,7 +19,7 @@ from wharfinger.domain.retries import PATIENCE_SECONDS
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.bus.memory import MemoryBus
-from wharfinger.manager.catalogue import resolved
+from wharfinger.manager.catalogue import entries, resolved
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.sessions import kernels
@@ -28,6 +29,7 @@ from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
+from wharfinger.registry.images import ResolvedImage
 from wharfinger.registry.transport import Limits
 
 IMAGE = "h.test/image:v1"
@@ -82,7 +84,7 @@ async def test_a_reference_is_resolved_for_all_who_wait_beside_a_registry_that_i
     with Registry(tmp_path / "registry") as registry:
         image = SampleImage(registry)
         for host in (away, registry.host):
-            await asking.registries.add(f"http://{host}", None, None)
+            await asking.registries.add(f"http://{host}", None, None, who=ROOT)
         await asking.storage.write(_insert, "away", f"{away}/app:v1")
         await asking.storage.write(_insert, "here", image.tag)
         await asking.resolve.start()
@@ -101,7 +103,7 @@ async def test_an_image_that_does_not_exist_ends_its_session_with_the_registrys_
     asking: Asking, tmp_path: Path
 ) -> None:
     with Registry(tmp_path / "registry") as registry:
-        await asking.registries.add(f"http://{registry.host}", None, None)
+        await asking.registries.add(f"http://{registry.host}", None, None, who=ROOT)
         await asking.storage.write(_insert, "s", f"{registry.host}/no/such:v1")
         await asking.resolve.start()
         kernel = await asking.until("s-0", KernelStatus.ERROR, Reason.FAILED)
@@ -148,11 +150,7 @@ async def test_what_the_catalogue_knows_by_now_is_what_the_registry_is_asked_for
 
     def look(conn: Connection) -> Unresolved:
         _insert(conn, "s", IMAGE)
-        conn.execute(
-            tables.images.insert().values(
-                reference=IMAGE, root_digest=digest, size=1, updated_at=0.0
-            )
-        )
+        entries.register(conn, ResolvedImage(Reference.parse(IMAGE), digest, "index", ()))
         [wanted] = survey(conn)[0]
         return wanted
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from rig.catalogue import told_image
 from rig.queues import DIGEST, avoid, insert_host, insert_image, insert_session
 from sqlalchemy import Connection, func, insert, select, update
 
 from wharfinger.domain.references import Reference
 from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.manager.catalogue import entries
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.sessions import leftovers, retention
 from wharfinger.manager.sessions.retention import Retention, remove_unused
@@ -65,11 +67,7 @@ async def test_what_nothing_refers_to_goes_once_it_is_not_young(storage: Storage
         young = tables.resolved_images.c.root_digest == "sha256:young"
         conn.execute(update(tables.resolved_images).where(~young).values(resolved_at=1.0))
         insert_session(conn, "s", {})
-        conn.execute(
-            insert(tables.images).values(
-                reference="h.test/a:v1", root_digest="sha256:catalogued", size=1, updated_at=1.0
-            )
-        )
+        entries.register(conn, told_image("h.test/a:v1", "sha256:catalogued"))
         remove_unused(conn)
         known = set(conn.scalars(select(tables.resolved_images.c.root_digest)))
         assert known == {DIGEST, "sha256:catalogued", "sha256:young"}

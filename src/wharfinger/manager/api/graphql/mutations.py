@@ -137,12 +137,14 @@ class Mutation:
         self, info: Info, url: str, username: str | None = None, password: str | None = None
     ) -> AddRegistryResult:
         """Let images come from a registry. Its password is kept encrypted."""
-        return Registry.of(await info.context.services.registries.add(url, username, password))
+        registries, who = info.context.services.registries, info.context.principal
+        return Registry.of(await registries.add(url, username, password, who=who))
 
     @strawberry.mutation
     async def remove_registry(self, info: Info, host: str) -> RemoveRegistryResult:
         """Forget a registry and its password."""
-        return Registry.of(await info.context.services.registries.remove(host))
+        registries, who = info.context.services.registries, info.context.principal
+        return Registry.of(await registries.remove(host, who=who))
 
     @strawberry.mutation
     async def create_join_token(self, info: Info, label: str) -> CreateJoinTokenResult:
