@@ -1,4 +1,5 @@
-"""What belongs to a task: its items and their attempts. They end with it, and go with it."""
+"""What belongs to a task: its items, their attempts and preparations. They end with it, and go
+with it."""
 
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from wharfinger.domain.states import (
     TaskStatus,
 )
 from wharfinger.manager.background.port import TaskResult
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import attempts, items, transitions
 from wharfinger.manager.storage.transitions import move
@@ -51,7 +53,9 @@ def end(conn: Connection, task_id: str, result: TaskResult, *, by: str) -> None:
         target, failure = ItemStatus.FAILED, result.failure or _LEFT
         reason = f"{failure.failure_class}: {failure.message}"
     open_items = ITEM_TRANSITIONS.sources(target)
-    for item_id in conn.scalars(theirs.where(items.c.status.in_(open_items))).all():
+    left = conn.scalars(theirs.where(items.c.status.in_(open_items))).all()
+    preparations.release(conn, left)
+    for item_id in left:
         move(
             conn,
             items,
@@ -62,6 +66,7 @@ def end(conn: Connection, task_id: str, result: TaskResult, *, by: str) -> None:
             reason=reason,
             by=by,
             failure=failure.to_json() if failure else None,
+            eta_seconds=None,
             next_try_at=None,
         )
 

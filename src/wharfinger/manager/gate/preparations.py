@@ -75,6 +75,12 @@ def on_agents(conn: Connection, agent_ids: Collection[str] | None) -> Preparatio
     return Preparations(_preparation(row, newest.get(row.item_id)) for row in rows)
 
 
+def of_task(conn: Connection, task_id: str) -> dict[str, ImageKeys]:
+    """The images a task prepares now, by item."""
+    rows = conn.execute(select(preparations).where(preparations.c.task_id == task_id))
+    return {row.item_id: _keys(row) for row in rows}
+
+
 def lock(conn: Connection, agent_ids: Collection[str]) -> set[str]:
     """Lock these agents' rows, by ascending id; the ids of those that exist."""
     return set(

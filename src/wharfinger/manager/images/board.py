@@ -105,7 +105,9 @@ class Board:
         if unkept:
             for live in unkept:
                 live.kept = True
-            await storage.write(_keep, run.task_id, run.epoch, [live.row for live in unkept])
+            await storage.write(
+                _keep, run.task_id, run.epoch, [(live.row, live.eta) for live in unkept]
+            )
 
     def _counts(self) -> tuple[int, int]:
         every = [live.row for live in self._items.values()]
@@ -119,7 +121,9 @@ class Board:
         return f"{ended} of {len(every)} ended"
 
 
-def _keep(conn: Connection, task_id: str, epoch: int, live: Sequence[ItemRow]) -> None:
+def _keep(
+    conn: Connection, task_id: str, epoch: int, live: Sequence[tuple[ItemRow, float | None]]
+) -> None:
     hold(conn, task_id, epoch)
-    for row in live:
-        rows.note_progress(conn, row.id, row.phase, row.bytes_done)
+    for row, eta in live:
+        rows.note_progress(conn, row.id, row.phase, row.bytes_done, eta)

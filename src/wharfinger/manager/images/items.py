@@ -1,6 +1,7 @@
 """The items of a preload or an unload: one row per agent and image.
 
-Only the task's runner moves them, and only while its epoch is current.
+Only the task's runner moves them, and only while its epoch is current. A running item has its
+preparation, and no other has one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 
 from wharfinger.domain.failures import Failure, FailureClass, retry_delay
+from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.domain.progress import Phase
 from wharfinger.domain.states import ITEM_TRANSITIONS, ItemStatus, TaskStatus
 from wharfinger.manager.background.port import Item, TaskResult
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import items
@@ -107,16 +110,15 @@ def of_task(conn: Connection, task_id: str) -> list[ItemRow]:
     return [_item(row, at) for row in rows]
 
 
-def still_running(conn: Connection, seen: Sequence[ItemRow]) -> list[ItemRow]:
-    """Those of the items whose try still runs: what a call ended meanwhile is not its to end."""
+def unchanged(conn: Connection, seen: Sequence[ItemRow]) -> list[ItemRow]:
+    """Those of the items that still are in the state and the try they were seen in: what a call
+    ended meanwhile is not its to end."""
     ids = [item.id for item in seen]
-    rows = conn.execute(
-        select(items.c.id, items.c.attempts).where(
-            items.c.id.in_(ids), items.c.status == ItemStatus.RUNNING
-        )
+    found = conn.execute(
+        select(items.c.id, items.c.status, items.c.attempts).where(items.c.id.in_(ids))
     )
-    tries = {item_id: attempts for item_id, attempts in rows}  # noqa: C416  # rows are not pairs
-    return [item for item in seen if tries.get(item.id) == item.attempts]
+    now_at = {row.id: (row.status, row.attempts) for row in found}
+    return [item for item in seen if now_at.get(item.id) == (item.status, item.attempts)]
 
 
 def as_json(conn: Connection, task_id: str, /) -> list[Item]:
@@ -124,9 +126,20 @@ def as_json(conn: Connection, task_id: str, /) -> list[Item]:
     return [item.to_json() for item in of_task(conn, task_id)]
 
 
-def run(conn: Connection, item_id: str, *, phase: Phase, by: str) -> bool:
-    """Its turn came: one more attempt."""
-    return move(
+def run(
+    conn: Connection,
+    item_id: str,
+    kind: PreparationKind,
+    keys: ImageKeys,
+    *,
+    phase: Phase,
+    by: str,
+) -> bool:
+    """Its turn came: one more attempt, and its preparation begins. The caller has locked the agent.
+
+    False when another's preparation of this image is under way there: it goes on waiting.
+    """
+    return preparations.begin(conn, item_id, kind, keys) and move(
         conn,
         items,
         ITEM_TRANSITIONS,
@@ -172,7 +185,7 @@ def skip(conn: Connection, item: ItemRow, reason: str, *, by: str) -> bool:
     )
 
 
-def fail(conn: Connection, item_id: str, failure: Failure, *, by: str) -> bool:
+def fail(conn: Connection, item_id: str, failure: Failure, *, by: str, **values: Any) -> bool:
     """Cannot be done there."""
     return _end(
         conn,
@@ -181,6 +194,7 @@ def fail(conn: Connection, item_id: str, failure: Failure, *, by: str) -> bool:
         f"{failure.failure_class}: {failure.message}",
         by,
         failure=failure.to_json(),
+        **values,
     )
 
 
@@ -195,7 +209,7 @@ def fail_or_retry(
     """After `tries` failed attempts: queued for another by the failure's delay, or failed."""
     delay = retry_delay(failure, tries)
     if delay is None:
-        return fail(conn, item.id, failure, by=by)
+        return fail(conn, item.id, failure, by=by, attempts=tries)
     values: dict[str, Any] = {
         "phase": Phase.RETRYING,
         "failure": failure.to_json(),
@@ -205,10 +219,8 @@ def fail_or_retry(
     if item.status is ItemStatus.QUEUED:
         conn.execute(update(items).where(items.c.id == item.id).values(**values))
         return True
-    return move(
+    return _move_on(
         conn,
-        items,
-        ITEM_TRANSITIONS,
         item.id,
         (ItemStatus.RUNNING,),
         ItemStatus.QUEUED,
@@ -218,12 +230,14 @@ def fail_or_retry(
     )
 
 
-def note_progress(conn: Connection, item_id: str, phase: Phase, bytes_done: int) -> None:
+def note_progress(
+    conn: Connection, item_id: str, phase: Phase, bytes_done: int, eta_seconds: float | None
+) -> None:
     """How far a running item is; what comes late for one that ended, or waits again, is dropped."""
     conn.execute(
         update(items)
         .where(items.c.id == item_id, items.c.status == ItemStatus.RUNNING)
-        .values(phase=phase, bytes_done=bytes_done)
+        .values(phase=phase, bytes_done=bytes_done, eta_seconds=eta_seconds)
     )
 
 
@@ -254,18 +268,37 @@ def _end(
     sources: Sequence[ItemStatus] = OPEN,
     **values: Any,
 ) -> bool:
-    return move(
+    return _move_on(
+        conn, item_id, sources, status, reason=reason, by=by, next_try_at=None, **values
+    )
+
+
+def _move_on(
+    conn: Connection,
+    item_id: str,
+    sources: Sequence[ItemStatus],
+    target: ItemStatus,
+    *,
+    reason: str,
+    by: str,
+    **values: Any,
+) -> bool:
+    """Every way out of running: the preparation goes with it."""
+    moved = move(
         conn,
         items,
         ITEM_TRANSITIONS,
         item_id,
         sources,
-        status,
+        target,
         reason=reason,
         by=by,
-        next_try_at=None,
+        eta_seconds=None,
         **values,
     )
+    if moved:
+        preparations.release(conn, (item_id,))
+    return moved
 
 
 def _item(row: Row[Any], at: float) -> ItemRow:

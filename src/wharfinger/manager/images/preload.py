@@ -1,8 +1,8 @@
 """Preload: every targeted agent comes to hold an image at the digest resolved once.
 
-An item is first looked for on its host (`skipped` when it is there), then waits for its place among
-the pulls in flight, then is pulled by attempts until one ends with the image seen there, the
-failure is final, or the tries are used up.
+An item waits while another task prepares the image on its host. Then it is looked for there
+(`skipped` when it is there), waits for its place among the pulls in flight, and is pulled by
+attempts until one ends with the image seen there, the failure is final, or the tries are used up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -87,6 +87,7 @@ class _Run:
             limits=self._our.limits,
             by=self._our.by,
         )
+        self._checked -= standing.held_back
         self._board.expect({attempt.id: item.id for item, attempt in standing.open})
         for agent_id, waiting in standing.unchecked.items():
             errands.start(f"check {agent_id}", self._check, agent_id, waiting)
@@ -129,7 +130,7 @@ class _Run:
                 answers,
                 by=self._our.by,
             )
-        self._checked.add(agent_id)
+        self._checked |= {item.id for item in waiting}
         self._rounds.ring()
 
     async def _send(

@@ -2,8 +2,10 @@
 
 A round reads what is, changes what may change, and starts the calls that follow from it; nothing
 is remembered between rounds that the database does not know, so another manager can go on at any
-point. Losing a ring costs a second. Between two rounds as much time passes as the first took: a
-large fleet rings without end, and others want the database as well.
+point. Losing a ring costs a second. When an item ends, or goes back to the queue, everybody is
+rung: sessions and other tasks may wait for its preparation to be over. Between two rounds as much
+time passes as the first took: a large fleet rings without end, and others want the database as
+well.
 """
 
 import asyncio
@@ -15,6 +17,8 @@ from typing import Protocol
 import structlog
 
 from wharfinger.domain.errors import WharfingerError
+from wharfinger.domain.states import ItemStatus
+from wharfinger.manager.background.channels import ring as publish
 from wharfinger.manager.background.port import LostTask, TaskRun
 from wharfinger.manager.bus.follow import follow
 from wharfinger.manager.bus.port import Bus, Message
@@ -46,6 +50,7 @@ class Rounds:
         self._bus = bus
         self._board = board
         self._bell = asyncio.Event()
+        self._statuses: dict[str, ItemStatus] = {}
 
     def ring(self) -> None:
         """Have a round soon."""
@@ -77,6 +82,7 @@ class Rounds:
             began = time.monotonic()
             try:
                 items = await once(errands)
+                await self._ring_others(items)
                 self._board.place(items)
                 await self._board.report(self._run)
                 if not any(item.status in OPEN for item in items):
@@ -90,6 +96,15 @@ class Rounds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PERIOD):
                     await self._bell.wait()
+
+    async def _ring_others(self, items: Sequence[ItemRow]) -> None:
+        before, self._statuses = self._statuses, {item.id: item.status for item in items}
+        if any(
+            item.status is not ItemStatus.RUNNING
+            and item.status is not before.get(item.id, ItemStatus.QUEUED)
+            for item in items
+        ):
+            await publish(self._bus, CHANGED, Message("", "changed", {}, "changed"))
 
     async def _heard_change(self, _: Message) -> None:
         self._bell.set()

@@ -1,13 +1,14 @@
 """The transactions of a preload: what one round settles, cancels and admits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.domain.failures import Failure, FailureClass, Scope
+from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.domain.identity import shortcoming, tag_name
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.progress import Phase
@@ -16,22 +17,27 @@ from wharfinger.domain.states import AgentStatus, AttemptStatus, ItemStatus
 from wharfinger.manager.background.holding import hold
 from wharfinger.manager.fleet import agents, inventory
 from wharfinger.manager.fleet.views import AgentView
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt, PullPlace
 from wharfinger.manager.pulls.limits import Limits, Room
-from wharfinger.manager.storage import tables
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a round's transaction left: all items, and the open attempts of running ones."""
+    """What a round's transaction left: all items, and the open attempts of running ones.
+
+    `unchecked` are to be looked for on their hosts first. `held_back` wait for another's
+    preparation of their image there, and are to be looked for (again) when that is over.
+    """
 
     items: Sequence[ItemRow]
     open: Sequence[tuple[ItemRow, Attempt]]
     platforms: Mapping[str, Platform]
     unchecked: Mapping[str, Sequence[ItemRow]] = field(default_factory=dict)
+    held_back: frozenset[str] = frozenset()
 
 
 def advance(
@@ -44,7 +50,10 @@ def advance(
     limits: Limits,
     by: str,
 ) -> Standing:
-    """One round: settle what ended, cancel or admit what waits; what stands then."""
+    """One round: settle what ended, cancel or admit what waits; what stands then.
+
+    `checked` are the items that were looked for on their hosts.
+    """
     hold(conn, task_id, epoch)
     every = rows.of_task(conn, task_id)
     running = [item for item in every if item.status is ItemStatus.RUNNING]
@@ -53,22 +62,29 @@ def advance(
         _settle(conn, item, newest[item.id], cancelling=cancelling, by=by)
     waiting = [item for item in every if item.status is ItemStatus.QUEUED]
     unchecked: dict[str, list[ItemRow]] = {}
+    held_back: set[str] = set()
     if cancelling:
         for item in waiting:
             rows.cancel(conn, item.id, by=by)
     else:
         room = limits.room(conn)
+        under_way = preparations.on_agents(conn, {item.agent_id for item in waiting})
         for agent_id, group in groupby(waiting, key=lambda item: item.agent_id):
             queue = list(group)
-            if agent_id in checked:
-                _admit(conn, agent_id, [item for item in queue if item.due], room, by=by)
-            else:
-                unchecked[agent_id] = queue
-    return _standing(conn, task_id, unchecked)
+            held_back |= {i.id for i in queue if under_way.against(agent_id, _keys(i))}
+            free = [item for item in queue if item.id not in held_back]
+            due = [item for item in free if item.due and item.id in checked]
+            held_back |= _admit(conn, agent_id, due, room, by=by)
+            if unseen := [item for item in free if item.id not in checked]:
+                unchecked[agent_id] = unseen
+    return _standing(conn, task_id, unchecked, held_back)
 
 
 def _standing(
-    conn: Connection, task_id: str, unchecked: Mapping[str, Sequence[ItemRow]]
+    conn: Connection,
+    task_id: str,
+    unchecked: Mapping[str, Sequence[ItemRow]],
+    held_back: Collection[str],
 ) -> Standing:
     every = rows.of_task(conn, task_id)
     running = {item.id: item for item in every if item.status is ItemStatus.RUNNING}
@@ -87,6 +103,7 @@ def _standing(
         ),
         platforms=platforms,
         unchecked=unchecked,
+        held_back=frozenset(held_back),
     )
 
 
@@ -116,16 +133,20 @@ def _settle(
             pass  # still in flight
 
 
-def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, *, by: str) -> None:
-    """Make attempts for the items whose turn has come, as far as there is room.
+def _admit(
+    conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, *, by: str
+) -> set[str]:
+    """Make attempts for the items whose turn has come, as far as there is room; those that another
+    task's preparation holds back after all.
 
     An agent that has none is not even looked at: in a large fleet that is nearly every one.
     """
     references = {item.id: Reference.parse(item.reference) for item in due}
     places = {item.id: _place(item, references[item.id]) for item in due}
+    held_back = set[str]()
     due = [item for item in due if room.has(places[item.id])]
     if not due:
-        return
+        return held_back
     agent = _lock_agent(conn, agent_id)
     for item in due:
         if agent is None or agent.status is AgentStatus.RETIRED:
@@ -137,8 +158,12 @@ def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, 
                 f"agent {agent_id} is {agent.status}: look at its process and its network",
             )
             rows.fail_or_retry(conn, item, away, tries=item.attempts + 1, by=by)
-        elif room.take(places[item.id]):
-            rows.run(conn, item.id, phase=Phase.WAITING, by=by)
+        elif not room.has(places[item.id]):
+            continue
+        elif rows.run(
+            conn, item.id, PreparationKind.PRELOAD, _keys(item), phase=Phase.WAITING, by=by
+        ):
+            room.take(places[item.id])
             attempts.create(
                 conn,
                 item_id=item.id,
@@ -147,6 +172,9 @@ def _admit(conn: Connection, agent_id: str, due: Sequence[ItemRow], room: Room, 
                 root_digest=item.root_digest or "",
                 by=by,
             )
+        else:
+            held_back.add(item.id)
+    return held_back
 
 
 def skip_present(
@@ -200,9 +228,9 @@ def _note_present(conn: Connection, item: ItemRow, image_id: str, size: int) -> 
     inventory.note(conn, item.agent_id, name, image_id, digest, size)
 
 
+def _keys(item: ItemRow) -> ImageKeys:
+    return ImageKeys(item.reference, frozenset({item.root_digest or ""}))
+
+
 def _lock_agent(conn: Connection, agent_id: str) -> AgentView | None:
-    table = tables.agents
-    held = conn.execute(
-        select(table.c.id).where(table.c.id == agent_id).with_for_update()
-    ).one_or_none()
-    return agents.one(conn, agent_id) if held else None
+    return agents.one(conn, agent_id) if preparations.lock(conn, (agent_id,)) else None

@@ -1,4 +1,4 @@
-"""The items and attempts of a task end with it, whatever ended it."""
+"""The items, attempts and preparations of a task end with it, whatever ended it."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,12 @@ from rig.rows import insert_agent
 from rig.tasks import Work, end_of, start_named, within
 from sqlalchemy import Connection
 
+from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.domain.references import Reference
 from wharfinger.domain.states import ITEM_TRANSITIONS, ItemStatus, TaskStatus
 from wharfinger.manager.background.port import LostTask, TaskResult, TaskRun
 from wharfinger.manager.background.service import BackgroundTasks
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow, NewItem
 from wharfinger.manager.pulls import attempts
@@ -30,7 +32,15 @@ def add_parts(conn: Connection, task_id: str) -> None:
     rows.add(conn, task_id, new, by="test")
     ended, _, pulls = rows.of_task(conn, task_id)
     rows.skip(conn, ended, "there", by="test")
-    rows.run(conn, pulls.id, phase=pulls.phase, by="test")
+    assert rows.run(
+        conn,
+        pulls.id,
+        PreparationKind.PRELOAD,
+        ImageKeys(str(REFERENCE)),
+        phase=pulls.phase,
+        by="test",
+    )
+    assert preparations.of_task(conn, task_id)
     attempts.create(
         conn,
         item_id=pulls.id,
@@ -43,6 +53,7 @@ def add_parts(conn: Connection, task_id: str) -> None:
 
 async def parts(storage: Storage, task_id: str) -> list[ItemRow]:
     assert not await storage.read(attempts.in_flight)
+    assert not await storage.read(preparations.of_task, task_id)
     return await storage.read(rows.of_task, task_id)
 
 

@@ -3,6 +3,7 @@
 from rig.rows import insert_agent, insert_task
 from sqlalchemy import Connection
 
+from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.manager.fleet import inventory
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import NewItem
@@ -36,7 +37,8 @@ def run(conn: Connection, name: str, *new: NewItem) -> None:
     insert_task(conn, name, name=name)
     rows.add(conn, name, new, by="test")
     for item in rows.of_task(conn, name):
-        rows.run(conn, item.id, phase=item.phase, by="test")
+        image = ImageKeys(item.reference)
+        rows.run(conn, item.id, PreparationKind(name), image, phase=item.phase, by="test")
 
 
 async def listed(

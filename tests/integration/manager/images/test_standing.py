@@ -4,7 +4,7 @@ Run against the transactions themselves, since each of them is what a crash may 
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,7 +92,7 @@ class Preloading(RuleBasedStateMachine):
 
     @rule(checked=st.sets(st.sampled_from(AGENTS)))
     def a_round(self, checked: set[str]) -> None:
-        self.advance(frozenset(checked))
+        self.advance({item.id for item in self.items() if item.agent_id in checked})
 
     @rule()
     def somebody_cancels(self) -> None:
@@ -174,7 +174,7 @@ class Preloading(RuleBasedStateMachine):
         if not self.items():
             return
         for _ in range(ENOUGH_ROUNDS):
-            standing = self.advance(frozenset(AGENTS))
+            standing = self.advance({item.id for item in self.items()})
             if not any(item.status in rows.OPEN for item in standing.items):
                 break
             for _, attempt in standing.open:
@@ -195,13 +195,13 @@ class Preloading(RuleBasedStateMachine):
         good = [item for item in ended if item.status in rows.SUCCESSFUL]
         assert (result.status is TaskStatus.SUCCEEDED) == (len(good) == len(ended))
 
-    def advance(self, checked: frozenset[str]) -> Standing:
+    def advance(self, checked: Collection[str]) -> Standing:
         return self.write(
             advance,
             "t1",
             1,
             cancelling=self.cancelling,
-            checked=checked,
+            checked=frozenset(checked),
             limits=LIMITS,
             by="test",
         )

@@ -7,7 +7,15 @@ from typing import Any
 from aiohttp import web
 from rig.tasks import within
 
-from wharfinger.contracts.rpc import RemovalAnswer, RemovalOutcome, RemoveImagesReply
+from wharfinger.contracts.rpc import (
+    REMOVE_IMAGES,
+    SURVEY_REMOVALS,
+    RemovalAnswer,
+    RemovalOutcome,
+    RemovalSurvey,
+    RemoveImagesReply,
+    SurveyRemovalsReply,
+)
 from wharfinger.contracts.wire import FailureReport
 from wharfinger.domain.failures import FailureClass
 from wharfinger.domain.states import ItemStatus, TaskStatus
@@ -21,19 +29,39 @@ ONE, TWO = "h.test/one:v1", "h.test/two:v1"
 IN_USE = FailureReport(failure_class=FailureClass.IN_USE, message="used by web (running)")
 BUSY = FailureReport(failure_class=FailureClass.ENGINE_ERROR, message="busy")
 
-Removal = dict[str, Any]
+
+def surveyed(reference: str, **differing: Any) -> RemovalSurvey:
+    usual = {"image_id": f"id of {reference}", "root_digests": (), "going": (reference,)}
+    return RemovalSurvey.model_validate({"removal_id": "", **usual, **differing})
 
 
 class Remover:
-    """Answers each removal by `of(reference, how often its id was asked for, its id)`."""
+    """Answers each removal by `of(reference, how often its id was asked for)`, and its survey by
+    `survey(reference)`: an image that nobody uses, named after its reference."""
 
-    def __init__(self, of: Callable[[str, int], RemovalAnswer | None]) -> None:
+    def __init__(
+        self,
+        of: Callable[[str, int], RemovalAnswer | None],
+        survey: Callable[[str], RemovalSurvey | None] = surveyed,
+    ) -> None:
         self.ids: list[str] = []
+        self.image_ids: list[str | None] = []
         self._of = of
+        self._survey = survey
 
-    async def __call__(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    async def __call__(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if request.path == SURVEY_REMOVALS:
+            surveys = SurveyRemovalsReply(surveys=tuple(self._surveys(body["orders"])))
+            return web.json_response(surveys.to_wire())
+        self.image_ids += [order["imageId"] for order in body["orders"]]
         reply = RemoveImagesReply(answers=tuple(self._answers(body["orders"])))
         return web.json_response(reply.to_wire())
+
+    def _surveys(self, orders: Iterable[dict[str, str]]) -> Iterable[RemovalSurvey]:
+        for order in orders:
+            survey = self._survey(order["reference"])
+            if survey is not None:
+                yield survey.model_copy(update={"removal_id": order["removalId"]})
 
     def _answers(self, orders: Iterable[dict[str, str]]) -> Iterable[RemovalAnswer]:
         for order in orders:
@@ -68,7 +96,7 @@ async def test_each_reference_has_its_own_end(wharf: Wharf) -> None:
     assert found[ONE].kept_by == ("h.test/kept:v1",)
     assert found[TWO].failure == IN_USE.failure()
     assert await wharf.storage.read(agents.images, "a-1") == []
-    assert len(wharf.agent.calls) == 1
+    assert [path for path, _, _ in wharf.agent.calls] == [SURVEY_REMOVALS, REMOVE_IMAGES]
 
 
 async def test_a_removal_that_runs_is_asked_for_again_by_its_id(wharf: Wharf) -> None:
@@ -115,8 +143,7 @@ async def test_agents_that_are_away_or_never_answer_fail_as_lost(wharf: Wharf) -
     assert [item.failure and item.failure.failure_class for item in items] == [
         FailureClass.AGENT_LOST
     ] * 2
-    tries = {body["orders"][0]["removalId"] for _, body, _ in wharf.agent.calls}
-    assert len(tries) == 4
+    assert [path for path, _, _ in wharf.agent.calls] == [SURVEY_REMOVALS] * 4
     assert items[0].attempts == 4
 
 
@@ -125,8 +152,9 @@ async def test_a_cancel_stops_what_waits_and_awaits_what_runs(wharf: Wharf) -> N
     remover = Remover(lambda _, __: said(RemovalOutcome.REMOVED))
 
     async def slowly(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        asked.set()
-        await let_go.wait()
+        if request.path == REMOVE_IMAGES:
+            asked.set()
+            await let_go.wait()
         return await remover(request, body)
 
     wharf.agent.answer = slowly
@@ -146,8 +174,9 @@ async def test_it_goes_on_when_the_database_comes_back(wharf: Wharf) -> None:
     async def while_the_database_goes(
         request: web.Request, body: dict[str, Any]
     ) -> web.StreamResponse:
-        wharf.storage.down = not asked.is_set()
-        asked.set()
+        if request.path == REMOVE_IMAGES:
+            wharf.storage.down = not asked.is_set()
+            asked.set()
         return await remover(request, body)
 
     wharf.agent.answer = while_the_database_goes
