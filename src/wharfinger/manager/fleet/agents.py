@@ -7,6 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from wharfinger.contracts.ingest import Capacity, EngineFacts, Registration
+from wharfinger.contracts.wire import DiskSpace
+from wharfinger.domain.disk import differs
 from wharfinger.domain.errors import Conflict, Forbidden, UnknownId
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import WITH_CONTAINER
@@ -232,6 +234,12 @@ def slots_of(capacity: Capacity | None) -> dict[str, Any]:
     return Slots(capacity.cpu, capacity.mem, capacity.gpu).to_json()
 
 
+def disk_of(known: Mapping[str, int] | None, said: DiskSpace | None) -> Mapping[str, int] | None:
+    """A host's disk, as its row is to have it: what differs little stays as it is."""
+    seen = None if said is None else {"free": said.free, "total": said.total}
+    return seen if differs(known, seen) else known
+
+
 def _said(said: Registration, call_token_encrypted: str) -> Mapping[str, Any]:
     return {
         "scaling_group": said.scaling_group,
@@ -261,4 +269,5 @@ def _view(row: Row[Any], at: float) -> AgentView:
         engine=EngineFacts.model_validate(row.engine),
         slots=row.slots,
         heard_seconds_ago=max(0.0, at - row.heard_at),
+        disk=row.disk,
     )

@@ -286,6 +286,7 @@ def _note_report(
             reports_begun=max(said.begun, row.reports_begun),
             engine=_engine_facts(row.engine, said.engine),
             slots=row.slots if said.capacity is None else agents.slots_of(said.capacity),
+            disk=agents.disk_of(row.disk, said.disk),
         )
     )
     changed |= attempts.note_missing(conn, row.id, said.incarnation, said.begun, said.in_hand)

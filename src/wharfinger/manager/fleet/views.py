@@ -13,7 +13,8 @@ from wharfinger.domain.states import AgentStatus
 @dataclass(frozen=True, slots=True)
 class AgentView:
     """One agent. `heard_seconds_ago` is by the database's clock. What it is `occupied` by (slots,
-    and how many sessions) is told where agents are shown."""
+    and how many sessions) is told where agents are shown. `disk` is `{free, total}` in bytes, of the
+    file system that holds its images; None where that is not told."""
 
     id: str
     scaling_group: str
@@ -26,6 +27,7 @@ class AgentView:
     engine: EngineFacts
     slots: Mapping[str, Any]
     heard_seconds_ago: float
+    disk: Mapping[str, int] | None = None
     occupied: Mapping[str, Any] = field(default_factory=lambda: Slots().to_json())
     sessions: int = 0
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from cryptography.fernet import Fernet
-from rig.odd_agent import OddAgent
+from rig.odd_agent import Answer, OddAgent
 
-from wharfinger.contracts.rpc import PullOutcome
+from wharfinger.contracts.rpc import PullOutcome, RemovalOrder
+from wharfinger.contracts.wire import DiskSpace
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet import calls as module
 from wharfinger.manager.fleet.calls import AgentCalls, AgentUnreachable
@@ -55,6 +56,46 @@ async def test_a_call_names_the_incarnation_and_shows_its_token(
     assert body["incarnation"] == "i1"
     assert body["attemptIds"] == ["t1"]
     assert authorization == "Bearer call-me"
+
+
+async def test_a_survey_of_removals_asks_for_bytes_only_where_they_are_wanted(
+    agent: OddAgent, calls: AgentCalls
+) -> None:
+    survey = {"removalId": "r1", "imageId": "sha256:1", "bytesFreed": 5}
+    agent.answer = answers(web.json_response({"surveys": [survey]}))
+    [surveyed] = await calls.survey_removals(
+        "a-1", [RemovalOrder(removal_id="r1", reference="a/b:v1")], want_bytes=True
+    )
+    assert (surveyed.image_id, surveyed.bytes_freed) == ("sha256:1", 5)
+    [(path, body, _)] = agent.calls
+    assert (path, body["wantBytes"]) == ("/rpc/survey-removals", True)
+
+
+async def test_a_survey_of_pulls_tells_the_disk_too(agent: OddAgent, calls: AgentCalls) -> None:
+    reply = {
+        "surveys": [{"attemptId": "t1", "bytesMissing": 7, "bytesNeeded": 14}],
+        "disk": {"free": 1, "total": 2},
+    }
+    agent.answer = answers(web.json_response(reply))
+    surveyed = await calls.survey_pulls("a-1", [])
+    assert [each.bytes_missing for each in surveyed.surveys] == [7]
+    assert surveyed.disk == DiskSpace(free=1, total=2)
+    assert agent.calls[0][0] == "/rpc/survey-pulls"
+
+
+async def test_an_agent_too_old_for_surveys_is_unreachable(
+    agent: OddAgent, calls: AgentCalls
+) -> None:
+    agent.answer = answers(web.Response(status=404, text="Not Found"))
+    with pytest.raises(AgentUnreachable, match="answered 404"):
+        await calls.survey_pulls("a-1", [])
+
+
+def answers(response: web.Response) -> Answer:
+    async def answer(_: web.Request, __: dict[str, Any]) -> web.StreamResponse:
+        return response
+
+    return answer
 
 
 async def cut(request: web.Request) -> web.StreamResponse:

@@ -20,6 +20,7 @@ from wharfinger.contracts.ingest import (
     Registration,
     Report,
 )
+from wharfinger.contracts.wire import DiskSpace
 from wharfinger.domain.errors import Conflict, StaleIncarnation, Unauthenticated, WharfingerError
 from wharfinger.domain.states import AgentStatus, KernelStatus
 from wharfinger.manager.access.service import Access
@@ -218,6 +219,18 @@ async def test_what_sessions_may_use_is_what_the_agent_last_said(
     await process.report(capacity=Capacity(cpu=2500, mem=1024, gpu=1))
     await process.report()
     assert (await fleet.agent("a-1")).slots == {"cpu": 2.5, "mem": 1024, "gpu": 1}
+
+
+async def test_the_disk_is_what_the_agent_last_said_small_changes_left_out(
+    fleet: Fleet, join_token: str
+) -> None:
+    process = await joined(fleet, join_token)
+    assert (await fleet.agent("a-1")).disk is None
+    for free, kept in ((10_000, 10_000), (9_950, 10_000), (9_800, 9_800)):
+        await process.report(disk=DiskSpace(free=free, total=20_000))
+        assert (await fleet.agent("a-1")).disk == {"free": kept, "total": 20_000}
+    await process.report()
+    assert (await fleet.agent("a-1")).disk is None
 
 
 async def test_all_agents_are_told_the_same_cluster(fleet: Fleet, join_token: str) -> None:
