@@ -19,6 +19,8 @@ _PROGRAMS: Final = {
     "dockerd",
     "podman",
     "postgres",
+    "redis-server",
+    "valkey-server",
     "wharfinger",
 }
 """As the kernel names them: fifteen characters."""

@@ -43,6 +43,7 @@ TESTS = (
     *QUICKSTART,
     Package("podman", "podman"),
     Package("postgresql-15", "/usr/lib/postgresql/15/bin/postgres"),
+    Package("redis-server", "redis-server"),
 )
 VENV = Package("python3.11-venv")
 

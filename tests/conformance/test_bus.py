@@ -1,13 +1,18 @@
 """The bus port: what every adapter does. Bounds are small here, so that they can be met."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+import rig.redis
 
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.bus.port import Bus, Message, SubscriberOverflow, Subscription
+from wharfinger.manager.bus.redis import RedisBus
+from wharfinger.manager.bus.redis_server import RedisServer
 
 LIMIT = 16  # retained messages per channel, and waiting ones per subscriber
 CHANNELS = 8  # with retained messages
@@ -15,12 +20,41 @@ CHANNELS = 8  # with retained messages
 pytestmark = pytest.mark.asyncio
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(scope="session")
+def redis() -> Iterator[rig.redis.RedisServer]:
+    yield from served(rig.redis.REDIS)
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[rig.redis.RedisServer]:
+    if not rig.redis.VALKEY.exists():
+        pytest.skip("no Valkey server is to be had here")
+    yield from served(rig.redis.VALKEY)
+
+
+def served(program: str | Path) -> Iterator[rig.redis.RedisServer]:
+    # a Unix socket's path has to be short
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bus-")) / "server"
+    with rig.redis.RedisServer(folder, program) as server:
+        yield server
+    folder.parent.rmdir()
+
+
+@pytest.fixture(params=["memory", "redis", "valkey"])
 async def bus(request: pytest.FixtureRequest) -> AsyncIterator[Bus]:
-    adapters = {"memory": MemoryBus(limit=LIMIT, retained_channels=CHANNELS)}
-    adapter = adapters[request.param]
-    yield adapter
-    await adapter.close()
+    if request.param == "memory":
+        memory = MemoryBus(limit=LIMIT, retained_channels=CHANNELS)
+        yield memory
+        await memory.close()
+        return
+    running: rig.redis.RedisServer = request.getfixturevalue(request.param)
+    running.flush()
+    server = RedisServer(running.url)
+    bus = RedisBus(server, limit=LIMIT, retained_channels=CHANNELS)
+    bus.start()
+    yield bus
+    await bus.close()
+    await server.close()
 
 
 def update(number: int, coalesce: str = "") -> Message:
@@ -45,6 +79,14 @@ async def take(subscription: Subscription, count: int) -> list[Message]:
 
 async def numbers(subscription: Subscription, count: int) -> list[int]:
     return [message.data["number"] for message in await take(subscription, count)]
+
+
+async def arrived(subscription: Subscription, number: int) -> None:
+    """Return when this message has come to one subscriber: then it has come to all."""
+    async with asyncio.timeout(5):
+        async for message in subscription:
+            if message.data["number"] == number:
+                return
 
 
 async def test_a_message_reaches_every_present_subscriber_whole_and_in_order(bus: Bus) -> None:
@@ -140,20 +182,22 @@ async def test_what_is_retained_can_be_read(bus: Bus) -> None:
 
 
 async def test_a_slow_subscriber_gets_only_the_newest_of_one_key(bus: Bus) -> None:
-    async with bus.subscribe("tasks") as subscription:
+    async with bus.subscribe("tasks") as subscription, bus.subscribe("tasks") as other:
         for number in range(10 * LIMIT):
             await bus.publish("tasks", update(number, coalesce="progress"))
         await publish(bus, "tasks", 1_000)
+        await arrived(other, 1_000)
         received = await numbers(subscription, 2)
     assert received == [10 * LIMIT - 1, 1_000]
 
 
 async def test_coalescing_never_overtakes(bus: Bus) -> None:
-    async with bus.subscribe("tasks") as subscription:
+    async with bus.subscribe("tasks") as subscription, bus.subscribe("tasks") as other:
         await bus.publish("tasks", update(1, coalesce="a"))
         await bus.publish("tasks", update(2, coalesce="b"))
         await bus.publish("tasks", update(3))
         await bus.publish("tasks", update(4, coalesce="a"))
+        await arrived(other, 4)
         assert await numbers(subscription, 3) == [2, 3, 4]
 
 

@@ -1,13 +1,13 @@
 """The bus within one process: for the embedded manager, which has nobody else to ring."""
 
-import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from wharfinger.manager.bus.port import Message, SubscriberOverflow
+from wharfinger.manager.bus.port import Message
+from wharfinger.manager.bus.queue import MessageQueue
 
 _LIMIT: Final = 256
 _RETAINED_SECONDS: Final = 120.0
@@ -31,7 +31,7 @@ class MemoryBus:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limit = limit
-        self._subscribers: dict[str, list[_Subscription]] = {}
+        self._subscribers: dict[str, list[MessageQueue]] = {}
         self._retained = _Retained(limit, retained_seconds, retained_channels, clock)
         self._closed = False
 
@@ -46,10 +46,12 @@ class MemoryBus:
     @asynccontextmanager
     async def subscribe(
         self, channel: str, *, after: str | None = None
-    ) -> AsyncIterator["_Subscription"]:
+    ) -> AsyncIterator[MessageQueue]:
         """See the port."""
+        subscription = MessageQueue(self._limit)
         missed = None if after is None else self._retained.after(channel, after)
-        subscription = _Subscription(self._limit, missed)
+        if missed is not None:
+            subscription.resume(missed)
         if self._closed:
             subscription.end()
         subscribers = self._subscribers.setdefault(channel, [])
@@ -72,49 +74,6 @@ class MemoryBus:
         for subscribers in self._subscribers.values():
             for subscription in subscribers:
                 subscription.end()
-
-
-class _Subscription:
-    """A queue that keeps one message per coalescing key, in the order of publication."""
-
-    def __init__(self, limit: int, missed: Iterable[Message] | None) -> None:
-        self.resumed = missed is not None
-        self._limit = limit
-        self._waiting: dict[object, Message] = {}
-        self._bell = asyncio.Event()
-        self._ended = False
-        self._overflowed = False
-        for message in missed or ():
-            self.put(message)
-
-    def put(self, message: Message) -> None:
-        if self._ended:
-            return
-        key: object = message.coalesce or object()
-        self._waiting.pop(key, None)  # the newest comes last, or it would overtake others
-        self._waiting[key] = message
-        if len(self._waiting) > self._limit:
-            self._waiting.clear()
-            self._overflowed = True
-            self._ended = True
-        self._bell.set()
-
-    def end(self) -> None:
-        self._ended = True
-        self._bell.set()
-
-    def __aiter__(self) -> AsyncIterator[Message]:
-        return self
-
-    async def __anext__(self) -> Message:
-        while not self._waiting:
-            if self._overflowed:
-                raise SubscriberOverflow
-            if self._ended:
-                raise StopAsyncIteration
-            self._bell.clear()
-            await self._bell.wait()
-        return self._waiting.pop(next(iter(self._waiting)))
 
 
 class _Retained:
