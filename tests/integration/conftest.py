@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import prometheus_client  # noqa: F401 - stamina imports it at the first retry: reads files
 import pytest
 import structlog
 from blockbuster import blockbuster_ctx

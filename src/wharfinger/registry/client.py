@@ -1,11 +1,12 @@
-"""The client of OCI registries that the manager uses: it checks connections and resolves tags."""
+"""The client of OCI registries that the manager uses: it checks connections, resolves tags, and
+reads what a registry lists."""
 
 import asyncio
 import base64
 import functools
 import ssl
 from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from types import TracebackType
@@ -21,6 +22,7 @@ from wharfinger.registry.challenge import parse_challenges
 from wharfinger.registry.connection import RegistryConnection
 from wharfinger.registry.failures import PassingFailure, error_codes, failure, refusal
 from wharfinger.registry.images import ResolvedImage
+from wharfinger.registry.pages import Pages, pages
 from wharfinger.registry.repository import Repository
 from wharfinger.registry.resolve import resolve
 from wharfinger.registry.tokens import SignIn
@@ -96,13 +98,42 @@ class RegistryClient:
 
         Without `hosts`, of every platform: dearer, and hubs count each manifest read.
         """
-        fetch = functools.partial(
-            self._fetch, connection, f"repository:{reference.repository}:pull"
-        )
-        repository = Repository(fetch, reference, self._large)
+        repository = self._repository(reference, connection)
         with _discreet(connection):
             async with _within(self._limits.resolve, str(reference)):
                 return await resolve(repository, reference, hosts)
+
+    async def digest(
+        self, reference: Reference, connection: RegistryConnection, known: str | None = None
+    ) -> str:
+        """The root digest `reference` has now, without a look at what it stands for.
+
+        `known` is what it was before: a registry with entity tags then says that nothing changed.
+        """
+        name = reference.digest or reference.tag
+        assert name is not None, "a reference has a tag or a digest"
+        with _discreet(connection):
+            async with _within(self._limits.resolve, str(reference)):
+                return await self._repository(reference, connection).digest(name, known)
+
+    def repositories(self, connection: RegistryConnection) -> Pages:
+        """The names of all repositories that the registry lists, a page at a time.
+
+        Many registries let nobody read it: `auth`, `not-found` or `registry-error`.
+        """
+        fetch = functools.partial(self._fetch, connection, "registry:catalog:*")
+        asked = f"the catalogue of registry {connection.host}"
+        return _discreetly(connection, pages(fetch, "_catalog", "repositories", asked=asked))
+
+    def tags(self, connection: RegistryConnection, repository: str) -> Pages:
+        """All tags of a repository (without its host), a page at a time."""
+        fetch = functools.partial(self._fetch, connection, f"repository:{repository}:pull")
+        asked = f"the tags of {connection.host}/{repository}"
+        return _discreetly(connection, pages(fetch, f"{repository}/tags/list", "tags", asked=asked))
+
+    def _repository(self, reference: Reference, connection: RegistryConnection) -> Repository:
+        scope = f"repository:{reference.repository}:pull"
+        return Repository(functools.partial(self._fetch, connection, scope), reference, self._large)
 
     async def _ping(self, connection: RegistryConnection, asked: str) -> Answer | None:
         """What the registry answers at its root, or None when it asks an unnamed user for a token."""
@@ -124,8 +155,11 @@ class RegistryClient:
         asked: str,
         size_limit: int,
         accept: str,
+        method: str = "GET",
+        unless: str | None = None,
     ) -> Answer:
-        """Read one thing, trying again what may pass. The answer's status is 200."""
+        """Read one thing, trying again what may pass. The answer's status is 200, or 304 where the
+        entity tag is still `unless`."""
         url = URL(f"{connection.url}/v2/{path}", encoded=True)
         async for attempt in stamina.retry_context(
             on=self._worth_another_try,
@@ -137,9 +171,17 @@ class RegistryClient:
         ):
             with attempt:
                 answer = await self._signed_in(
-                    connection, scope, url, asked=asked, size_limit=size_limit, accept=accept
+                    connection,
+                    scope,
+                    url,
+                    asked=asked,
+                    size_limit=size_limit,
+                    accept=accept,
+                    method=method,
+                    unless=unless,
                 )
-                if answer.status != HTTPStatus.OK:
+                unchanged = unless is not None and answer.status == HTTPStatus.NOT_MODIFIED
+                if answer.status != HTTPStatus.OK and not unchanged:
                     raise _refusal(answer, connection, asked)
                 return answer
         raise AssertionError("the last try returns or raises")
@@ -153,14 +195,17 @@ class RegistryClient:
         asked: str,
         size_limit: int,
         accept: str,
+        method: str = "GET",
+        unless: str | None = None,
     ) -> Answer:
-        """GET with what the registry took before; once more with what its refusal asks for."""
+        """Ask with what the registry took before; once more with what its refusal asks for."""
         get = functools.partial(
             self._transport.get,
             url,
             asked=asked,
             size_limit=size_limit,
-            headers={"Accept": accept},
+            headers={"Accept": accept} | ({"If-None-Match": unless} if unless else {}),
+            method=method,
         )
         shown = self._sign_in.known(connection, scope)
         answer = await get(authorization=shown)
@@ -219,6 +264,13 @@ def _discreet(connection: RegistryConnection) -> Iterator[None]:
                 message, detail = message.replace(secret, "***"), detail.replace(secret, "***")
             raise type(error)(replace(found, message=message, detail=detail)) from None
         raise
+
+
+async def _discreetly(connection: RegistryConnection, listed: Pages) -> Pages:
+    async with aclosing(listed):
+        with _discreet(connection):
+            async for page in listed:
+                yield page
 
 
 def _secrets(connection: RegistryConnection) -> list[str]:

@@ -22,6 +22,8 @@ MANIFEST_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of a manifest or index: what registries and engines take."""
 CONFIG_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of an image's config: engines take 12 MiB, and none says where it ends."""
+LABELS_LIMIT: Final = 32 * 1024
+"""Characters of an image's labels that are kept, names included."""
 
 _IMAGE_CONFIGS: Final = frozenset(
     {
@@ -62,6 +64,17 @@ class ImageIndex:
     entries: tuple[Descriptor, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ImageConfig:
+    """What an image's config says: its platform, with empty words where it does not; the digests
+    of all its layers' uncompressed content, or none where any is odd; its labels, sorted, as far
+    as `LABELS_LIMIT` goes."""
+
+    platform: Platform
+    diff_ids: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+
 def is_digest(text: str) -> bool:
     """Whether this is a digest of an algorithm in use."""
     return _DIGEST.fullmatch(text) is not None
@@ -94,8 +107,8 @@ def parse_manifest(body: bytes, content_type: str, *, asked: str) -> ImageManife
     raise _not_an_image(asked, "it has neither layers nor manifests", media_type)
 
 
-def config_platform(body: bytes, *, asked: str) -> Platform:
-    """The platform a config states; empty words where it does not."""
+def parse_config(body: bytes, *, asked: str) -> ImageConfig:
+    """Read an image's config; raises `corrupt` for what is no JSON object."""
     document = read_json(body)
     if not isinstance(document, dict):
         raise failure(
@@ -103,7 +116,7 @@ def config_platform(body: bytes, *, asked: str) -> Platform:
             f"{asked}: its config is not a JSON object",
             body[:200].decode(errors="replace"),
         )
-    return _platform(document)
+    return ImageConfig(_platform(document), _diff_ids(document), _labels(document))
 
 
 def _image(document: dict[str, Any], media_type: str, asked: str) -> ImageManifest:
@@ -166,6 +179,30 @@ def _stated_platform(entry: dict[str, Any]) -> Platform | None:
 def _platform(source: dict[str, Any]) -> Platform:
     words = (source.get(key) for key in ("os", "architecture", "variant"))
     return Platform.parse(*(word if isinstance(word, str) else "" for word in words))
+
+
+def _diff_ids(config: dict[str, Any]) -> tuple[str, ...]:
+    rootfs = config.get("rootfs")
+    listed = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
+    if not isinstance(listed, list):
+        return ()
+    digests = tuple(each for each in listed if isinstance(each, str) and is_digest(each))
+    return digests if len(digests) == len(listed) else ()
+
+
+def _labels(config: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    running = config.get("config")
+    listed = running.get("Labels") if isinstance(running, dict) else None
+    if not isinstance(listed, dict):
+        return ()
+    kept, left = [], LABELS_LIMIT
+    for name, value in sorted(listed.items()):
+        left -= len(name) + len(value) if isinstance(value, str) else 0
+        if left < 0:
+            break
+        if isinstance(value, str):
+            kept.append((name, value))
+    return tuple(kept)
 
 
 def _digest(descriptor: dict[str, Any], asked: str) -> str:

@@ -2,9 +2,10 @@
 
 import asyncio
 import hashlib
+from http import HTTPStatus
 from typing import Final, Protocol
 
-from wharfinger.domain.failures import FailureClass
+from wharfinger.domain.failures import FailureClass, FailureError
 from wharfinger.domain.references import Reference
 from wharfinger.registry.failures import failure
 from wharfinger.registry.manifests import (
@@ -23,9 +24,19 @@ _LARGE: Final = 1024 * 1024
 
 
 class Fetch(Protocol):
-    """An authorised GET of a path of the registry, answered with status 200 or a `FailureError`."""
+    """An authorised GET (or HEAD) of a path of the registry, answered with status 200 or a
+    `FailureError`; with status 304 where the entity tag is still `unless`."""
 
-    async def __call__(self, path: str, *, asked: str, size_limit: int, accept: str) -> Answer:
+    async def __call__(
+        self,
+        path: str,
+        *,
+        asked: str,
+        size_limit: int,
+        accept: str,
+        method: str = "GET",
+        unless: str | None = None,
+    ) -> Answer:
         """Fetch it."""
 
 
@@ -43,7 +54,7 @@ class Repository:
         That digest is computed from what came, then compared with the one asked for and with the
         header's: a difference is `corrupt`.
         """
-        asked = f"{self._reference.name}{'@' if is_digest(name) else ':'}{name}"
+        asked = self._asked(name)
         answer = await self._fetch(
             f"{self._reference.repository}/manifests/{name}",
             asked=asked,
@@ -60,6 +71,31 @@ class Repository:
         content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip()
         return digest, parse_manifest(answer.body, content_type, asked=asked)
 
+    async def digest(self, name: str, known: str | None) -> str:
+        """What a tag or digest means now, by HEAD; what a new digest is good for shows when its
+        document is read. `known` is what it meant before: registries then need not look it up.
+
+        Where HEAD tells nothing, the document is read, and its digest computed.
+        """
+        try:
+            answer = await self._fetch(
+                f"{self._reference.repository}/manifests/{name}",
+                asked=self._asked(name),
+                size_limit=0,
+                accept=ACCEPT,
+                method="HEAD",
+                # what the distribution project's registry and most others give as entity tag
+                unless=None if known is None else f'"{known}"',
+            )
+        except FailureError as error:
+            if error.failure.failure_class is not FailureClass.REGISTRY_ERROR:
+                raise
+            return (await self.manifest(name))[0]  # some registries refuse HEAD
+        if answer.status == HTTPStatus.NOT_MODIFIED and known is not None:
+            return known
+        stated = answer.headers.get("Docker-Content-Digest", "")
+        return stated if is_digest(stated) else (await self.manifest(name))[0]
+
     async def config(self, descriptor: Descriptor) -> bytes:
         """An image's config, as large as its manifest says and `CONFIG_LIMIT` allows."""
         asked = f"the config of {self._reference}"
@@ -72,6 +108,9 @@ class Repository:
             return await self._config(descriptor, asked)
         async with self._large:
             return await self._config(descriptor, asked)
+
+    def _asked(self, name: str) -> str:
+        return f"{self._reference.name}{'@' if is_digest(name) else ':'}{name}"
 
     async def _config(self, descriptor: Descriptor, asked: str) -> bytes:
         answer = await self._fetch(

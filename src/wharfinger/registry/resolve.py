@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -10,7 +11,13 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 from wharfinger.registry.failures import failure
 from wharfinger.registry.images import PlatformImage, ResolvedImage
-from wharfinger.registry.manifests import Descriptor, ImageIndex, ImageManifest, config_platform
+from wharfinger.registry.manifests import (
+    Descriptor,
+    ImageConfig,
+    ImageIndex,
+    ImageManifest,
+    parse_config,
+)
 from wharfinger.registry.repository import Repository
 
 DEPTH_LIMIT: Final = 5
@@ -21,6 +28,10 @@ DOCUMENT_LIMIT: Final = 100
 """Manifests and indexes read for one reference."""
 AT_ONCE: Final = 4
 """Of them at the same time."""
+CONFIG_SECONDS: Final = 10.0
+"""For a config that is not needed to know what to pull."""
+
+_USUAL: Final = Platform("linux", "amd64")
 
 
 async def resolve(
@@ -30,6 +41,9 @@ async def resolve(
 
     Without `hosts`, of every platform. A digest wins over a tag. An index entry the registry does
     not have is left out while others remain.
+
+    `diff_ids` and labels are read from the config of each image, or without `hosts` of one only.
+    Where that cannot be had they are empty.
     """
     name = reference.digest or reference.tag
     assert name is not None, "a reference has a tag or a digest"
@@ -46,7 +60,7 @@ async def resolve(
         reference,
         digest,
         document.media_type,
-        tuple(dict.fromkeys(images)),
+        await walk.described(list(dict.fromkeys(images))),
         tuple(dict.fromkeys(walk.others)),
     )
 
@@ -62,6 +76,8 @@ class _Walk:
         self._repository = repository
         self._reference = reference
         self._hosts = hosts
+        self._configs: dict[str, Descriptor] = {}
+        self._read: dict[str, ImageConfig] = {}
         self._left = DOCUMENT_LIMIT
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -76,10 +92,43 @@ class _Walk:
         """The images below a document; `stated` is the platform its index gave it."""
         if isinstance(document, ImageIndex):
             return await self._below(document, stated, depth)
-        platform = stated or config_platform(
-            await self._repository.config(document.config), asked=str(self._reference)
-        )
+        self._configs[document.config.digest] = document.config
+        platform = stated or (await self._config(document.config)).platform
         return [PlatformImage(platform, digest, document.config.digest, document.layers)]
+
+    async def described(self, images: Sequence[PlatformImage]) -> tuple[PlatformImage, ...]:
+        """The same with what configs say, each read once."""
+        if self._hosts is None and images:
+            usual = next((each for each in images if each.platform == _USUAL), images[0])
+            wanted = {usual.config_digest}
+        else:
+            wanted = {each.config_digest for each in images}
+        async with asyncio.TaskGroup() as group:
+            for digest in wanted:
+                group.create_task(self._try_config(self._configs[digest]))
+        return tuple(map(self._describe, images))
+
+    async def _try_config(self, descriptor: Descriptor) -> None:
+        try:
+            async with asyncio.timeout(CONFIG_SECONDS), self._gate:
+                await self._config(descriptor)
+        except (FailureError, TimeoutError):
+            return  # the image can be pulled all the same
+
+    async def _config(self, descriptor: Descriptor) -> ImageConfig:
+        read = self._read.get(descriptor.digest)
+        if read is None:
+            body = await self._repository.config(descriptor)
+            read = parse_config(body, asked=str(self._reference))
+            self._read[descriptor.digest] = read
+        return read
+
+    def _describe(self, image: PlatformImage) -> PlatformImage:
+        config = self._read.get(image.config_digest)
+        if config is None:
+            return image
+        alike = len(config.diff_ids) == len(image.layers)
+        return replace(image, diff_ids=config.diff_ids if alike else (), labels=config.labels)
 
     async def _below(
         self, index: ImageIndex, stated: Platform | None, depth: int

@@ -76,8 +76,10 @@ class Transport:
         size_limit: int,
         headers: Mapping[str, str] | None = None,
         authorization: str | None = None,
+        method: str = "GET",
     ) -> Answer:
-        """Follow redirects to an answer. `authorization` stays with the origin of `url`.
+        """Follow redirects to an answer. `authorization` stays with the origin of `url`; `method`
+        is GET or HEAD.
 
         Raises `network`, or `registry-error` for endless or senseless redirects, or `unsupported`
         for an answer of status 200 beyond `size_limit` bytes.
@@ -89,7 +91,7 @@ class Transport:
             sent = dict(headers or {})
             if authorization and trusted:
                 sent["Authorization"] = authorization
-            answer = await self._once("GET", url, sent, None, asked, size_limit)
+            answer = await self._once(method, url, sent, None, asked, size_limit)
             if answer.status not in _REDIRECTS:
                 return answer
             url = _target(answer, asked)

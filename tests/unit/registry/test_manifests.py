@@ -17,7 +17,7 @@ from wharfinger.registry.manifests import (
     Descriptor,
     ImageIndex,
     ImageManifest,
-    config_platform,
+    parse_config,
     parse_manifest,
 )
 
@@ -193,11 +193,11 @@ def test_a_media_type_that_is_no_word_counts_as_not_stated(nonsense: Any) -> Non
 def test_a_config_states_its_platform_or_nothing(
     config: dict[str, Any], expected: Platform
 ) -> None:
-    assert config_platform(json.dumps(config).encode(), asked="H/app:v1") == expected
+    assert parse_config(json.dumps(config).encode(), asked="H/app:v1").platform == expected
 
 
 def test_a_config_that_is_no_object_is_corrupt() -> None:
     with pytest.raises(FailureError) as caught:
-        config_platform(b"[]", asked="H/app:v1")
+        parse_config(b"[]", asked="H/app:v1")
 
     assert caught.value.code == "corrupt"
