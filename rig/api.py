@@ -229,12 +229,12 @@ class ToldSessions:
                 return view
         raise UnknownId(f"There is no kernel {kernel_id!r}", id=kernel_id)
 
-    async def terminate(self, session_id: str, *, by: str) -> SessionView:
-        self.ended.append(("terminate", session_id, by))
+    async def terminate(self, session_id: str, *, who: Principal) -> SessionView:
+        self.ended.append(("terminate", session_id, who.name))
         return await self.show(session_id)
 
-    async def cancel(self, session_id: str, *, by: str) -> SessionView:
-        self.ended.append(("cancel", session_id, by))
+    async def cancel(self, session_id: str, *, who: Principal, forced: bool) -> SessionView:
+        self.ended.append(("cancel, forced" if forced else "cancel", session_id, who.name))
         return await self.show(session_id)
 
     def watch(

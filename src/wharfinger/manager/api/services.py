@@ -181,10 +181,10 @@ class Sessions(Protocol):
     async def of_kernel(self, kernel_id: str) -> SessionView:
         """The session this kernel belongs to."""
 
-    async def terminate(self, session_id: str, *, by: str) -> SessionView:
+    async def terminate(self, session_id: str, *, who: Principal) -> SessionView:
         """End it, whatever its state; one that has ended is answered as it is."""
 
-    async def cancel(self, session_id: str, *, by: str) -> SessionView:
+    async def cancel(self, session_id: str, *, who: Principal, forced: bool) -> SessionView:
         """End it before it runs; raises `Conflict` when it runs or has ended."""
 
     def watch(

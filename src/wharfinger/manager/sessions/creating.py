@@ -10,8 +10,11 @@ from wharfinger.domain.references import Reference
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import KERNEL_TRANSITIONS
+from wharfinger.manager.access import audit
+from wharfinger.manager.access.audit import Action
 from wharfinger.manager.access.limits import Limits
-from wharfinger.manager.catalogue import resolved
+from wharfinger.manager.access.principal import Principal
+from wharfinger.manager.catalogue import entries, resolved
 from wharfinger.manager.identifiers import new_id
 from wharfinger.manager.sessions import reading
 from wharfinger.manager.sessions.requests import SessionRequest
@@ -22,42 +25,49 @@ from wharfinger.manager.storage.transitions import begin_all
 
 
 def create(
-    conn: Connection, request: SessionRequest, references: Sequence[Reference], owner_id: str
+    conn: Connection, request: SessionRequest, references: Sequence[Reference], owner: Principal
 ) -> SessionView:
     """Queue a session whose request was checked; `references` are its kernels'.
 
-    Raises `UnknownSelector` and `Forbidden` for its scaling group, `InvalidRequest` for more than
-    its owner's quota would ever allow, `Conflict` when the name is taken.
+    A kernel's root digest is what the catalogue holds now, whatever it comes to hold. Raises
+    `FailureError` (`not-found`) for an image its owner may not use, `UnknownSelector` and
+    `Forbidden` for its scaling group, `InvalidRequest` for more than its owner's quota would ever
+    allow, `Conflict` when the name is taken.
     """
     # locked, so that two sessions made at once cannot both take a name
-    owner = conn.execute(
-        select(users).where(users.c.id == owner_id).with_for_update()
+    row = conn.execute(
+        select(users).where(users.c.id == owner.user_id).with_for_update()
     ).one_or_none()
-    if owner is None:
-        raise UnknownId("there is no such user any more", id=owner_id)
-    _check_group(conn, request.scaling_group, owner)
-    _check_quota(request, owner)
-    _check_name(conn, request.name, owner_id)
+    if row is None:
+        raise UnknownId("there is no such user any more", id=owner.user_id)
+    for reference in dict.fromkeys(references):
+        entries.require(conn, owner, reference)
+    _check_group(conn, request.scaling_group, row)
+    _check_quota(request, row)
+    _check_name(conn, request.name, owner.user_id)
     session_id = new_id()
+    name = request.name or f"session-{session_id}"
     at = now(conn)
     conn.execute(
         insert(sessions).values(
             id=session_id,
-            name=request.name or f"session-{session_id}",
-            owner_id=owner_id,
+            name=name,
+            owner_id=owner.user_id,
             scaling_group=request.scaling_group,
             created_at=at,
         )
     )
-    rows = _kernels(conn, session_id, request, references, owner_id, at)
+    rows = _kernels(conn, session_id, request, references, owner.user_id, at)
     conn.execute(insert(kernels), rows)
     begin_all(
         conn,
         KERNEL_TRANSITIONS,
         [row["id"] for row in rows],
         reason="asked for",
-        by=f"user {owner_id}",
+        by=f"user {owner.name}",
     )
+    images = [str(reference) for reference in references]
+    audit.note(conn, owner, Action.SESSION_CREATE, session_id, name=name, images=images)
     return reading.one(conn, session_id)
 
 

@@ -7,7 +7,7 @@ answer holds up only its own references. Nothing is remembered that the rows do 
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, select, update
@@ -19,8 +19,9 @@ from wharfinger.domain.references import Reference
 from wharfinger.domain.retries import Again, after_failure
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KernelStatus
+from wharfinger.manager.access.principal import Role
 from wharfinger.manager.bus.port import Bus
-from wharfinger.manager.catalogue import resolved
+from wharfinger.manager.catalogue import entries, resolved
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import VaultError
 from wharfinger.manager.errands import Errands, beside_a_loop
@@ -137,7 +138,13 @@ def survey(conn: Connection) -> tuple[Sequence[Unresolved], Collection[Platform]
 
 
 def settle(conn: Connection, wanted: Unresolved, image: ResolvedImage) -> bool:
-    """Every kernel that waits for this reference has its root digest; whether there was any."""
+    """Every kernel that waits for this reference has its root digest; whether there was any.
+
+    A reference the catalogue has never had is in it from now on when a superadmin waits for it.
+    """
+    reference = Reference.parse(wanted.reference)
+    if entries.find(conn, reference) is None and _a_superadmin_asks_for(conn, wanted):
+        entries.register(conn, replace(image, reference=reference))
     changed = conn.execute(
         update(tables.kernels)
         .where(_unresolved(), _asks_for(wanted))
@@ -152,6 +159,17 @@ def settle(conn: Connection, wanted: Unresolved, image: ResolvedImage) -> bool:
     )
     resolved.keep(conn, image)
     return changed.rowcount > 0
+
+
+def _a_superadmin_asks_for(conn: Connection, wanted: Unresolved) -> bool:
+    users, waiting = tables.users, tables.kernels
+    asking = exists().where(
+        users.c.id == waiting.c.owner_id,
+        users.c.role == Role.SUPERADMIN,
+        _unresolved(),
+        _asks_for(wanted),
+    )
+    return bool(conn.scalar(select(asking)))
 
 
 def note_failure(conn: Connection, wanted: Unresolved, failure: Failure, *, by: str) -> bool:

@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from sqlalchemy import Connection
 
 from wharfinger.domain.errors import Conflict
 from wharfinger.domain.sessions import TERMINAL, Reason
 from wharfinger.domain.states import KernelStatus
+from wharfinger.manager.access import audit
+from wharfinger.manager.access.audit import Action
 from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.bus.port import Bus
 from wharfinger.manager.catalogue.registries import Registries
@@ -47,13 +50,14 @@ class Sessions:
     async def create(self, request: SessionRequest, *, owner: Principal) -> SessionView:
         """Queue a session, without asking any registry: one that is away fails nobody here.
 
-        Raises `InvalidRequest`, `InvalidReference`, `UnknownRegistry`, `UnknownSelector`,
-        `Forbidden` or `Conflict`; nothing is half made.
+        Raises `InvalidRequest`, `InvalidReference`, `UnknownRegistry`, `FailureError`
+        (`not-found`: an image its owner may not use), `UnknownSelector`, `Forbidden` or
+        `Conflict`; nothing is half made.
         """
         references = check(request)
         for registry in sorted({reference.registry for reference in references}):
             await self._registries.connection(registry)
-        view = await self._storage.write(creating.create, request, references, owner.user_id)
+        view = await self._storage.write(creating.create, request, references, owner)
         await ring(self._bus, KernelStatus.PENDING)
         return view
 
@@ -79,15 +83,16 @@ class Sessions:
         """The session this kernel belongs to."""
         return self._with_pulls(await self._storage.read(reading.of_kernel, kernel_id))
 
-    async def terminate(self, session_id: str, *, by: str) -> SessionView:
+    async def terminate(self, session_id: str, *, who: Principal) -> SessionView:
         """End it, whatever its state; one that has ended is answered as it is."""
-        view = await self._storage.write(_terminate, session_id, by=by)
+        view = await self._storage.write(_terminate, session_id, who)
         await ring(self._bus, KernelStatus.TERMINATING)
         return view
 
-    async def cancel(self, session_id: str, *, by: str) -> SessionView:
-        """End it before it runs; raises `Conflict` when it runs or has ended."""
-        view = await self._storage.write(_cancel, session_id, by=by)
+    async def cancel(self, session_id: str, *, who: Principal, forced: bool) -> SessionView:
+        """End it before it runs; raises `Conflict` when it runs or has ended. `forced` is only
+        noted."""
+        view = await self._storage.write(_cancel, session_id, who, forced=forced)
         await ring(self._bus, KernelStatus.TERMINATING)
         return view
 
@@ -111,19 +116,22 @@ class Sessions:
         return view.with_pulls(self._live.figures(current))
 
 
-def _terminate(conn: Connection, session_id: str, *, by: str) -> SessionView:
-    endings.end(
+def _terminate(conn: Connection, session_id: str, who: Principal) -> SessionView:
+    ended = endings.end(
         conn,
         session_id,
         KernelStatus.TERMINATED,
         reason="terminated by request",
-        by=by,
+        by=f"user {who.name}",
         info=Reason.ENDED_BY_USER,
     )
-    return reading.one(conn, session_id)
+    view = reading.one(conn, session_id)
+    if ended:
+        _note_end(conn, who, Action.SESSION_TERMINATE, view)
+    return view
 
 
-def _cancel(conn: Connection, session_id: str, *, by: str) -> SessionView:
+def _cancel(conn: Connection, session_id: str, who: Principal, *, forced: bool) -> SessionView:
     for kernel in kernels.of_session(conn, session_id, lock=True):
         if kernel.status in _RUNS or kernel.status in TERMINAL:
             raise Conflict(
@@ -137,7 +145,17 @@ def _cancel(conn: Connection, session_id: str, *, by: str) -> SessionView:
         session_id,
         KernelStatus.CANCELLED,
         reason="cancelled by request",
-        by=by,
+        by=f"user {who.name}",
         info=Reason.ENDED_BY_USER,
     )
-    return reading.one(conn, session_id)
+    view = reading.one(conn, session_id)
+    _note_end(conn, who, Action.SESSION_CANCEL, view, **({"forced": True} if forced else {}))
+    return view
+
+
+def _note_end(
+    conn: Connection, who: Principal, action: Action, view: SessionView, **detail: Any
+) -> None:
+    """Whose it was is told where somebody else ended it."""
+    others = {} if who.user_id == view.owner_id else {"owner": view.owner}
+    audit.note(conn, who, action, view.id, name=view.name, **others, **detail)

@@ -260,7 +260,7 @@ async def test_a_session_is_ended_by_its_owner_and_not_by_others(api: Api, field
     assert api.sessions.ended == []
     answer = (await api.data(END % field, user="ann", id="s1"))["answer"]
     assert answer == {"__typename": "Session", "id": "s1"}
-    assert api.sessions.ended == [(field.partition("Session")[0], "s1", "user ann")]
+    assert api.sessions.ended == [(field.partition("Session")[0], "s1", "ann")]
     unknown = (await api.data(END % field, user="ann", id="nothing"))["answer"]
     assert unknown["__typename"] == "UnknownId"
 
@@ -268,7 +268,7 @@ async def test_a_session_is_ended_by_its_owner_and_not_by_others(api: Api, field
 async def test_a_superadmin_terminates_anybodys_session(api: Api) -> None:
     await owned(api)
     await api.data(END % "terminateSession(id: $id)", id="s1")
-    assert api.sessions.ended == [("terminate", "s1", "user root")]
+    assert api.sessions.ended == [("terminate", "s1", "root")]
 
 
 async def test_a_superadmin_cancels_others_sessions_by_force_alone(api: Api) -> None:
@@ -281,7 +281,7 @@ async def test_a_superadmin_cancels_others_sessions_by_force_alone(api: Api) -> 
     assert (denied["class"], denied["detail"]["needs"]) == ("forbidden", "superadmin")
     assert api.sessions.ended == []
     assert (await api.data(force, id="s1"))["answer"]["__typename"] == "Session"
-    assert api.sessions.ended == [("cancel", "s1", "user root")]
+    assert api.sessions.ended == [("cancel, forced", "s1", "root")]
 
 
 async def test_a_superadmins_own_session_needs_no_force(api: Api) -> None:
@@ -295,7 +295,7 @@ async def test_a_kernel_is_cancelled_with_its_session(api: Api) -> None:
     document = END % "forceCancelKernel(id: $id)"
     assert (await api.data(document, user="ann", id="s1-k1"))["answer"]["class"] == "forbidden"
     assert (await api.data(document, id="s1-k1"))["answer"] == {"__typename": "Session", "id": "s1"}
-    assert api.sessions.ended == [("cancel", "s1", "user root")]
+    assert api.sessions.ended == [("cancel, forced", "s1", "root")]
     assert (await api.data(document, id="x"))["answer"]["__typename"] == "UnknownId"
 
 

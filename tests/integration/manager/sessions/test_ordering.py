@@ -28,6 +28,7 @@ from wharfinger.domain.states import (
     AttemptStatus,
     KernelStatus,
 )
+from wharfinger.manager.access.principal import Principal, Role
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt
@@ -40,6 +41,7 @@ from wharfinger.manager.sessions.requests import KernelRequest, SessionRequest, 
 from wharfinger.manager.storage import tables
 from wharfinger.registry.images import PlatformImage, ResolvedImage
 
+ADA = Principal("ada", "ada", Role.USER)
 AGENTS = ("a-1", "a-2", "b-1")
 IMAGE = "h.test/image:v1"
 LIMITS = Limits(per_agent=1, per_registry=2, total=2)
@@ -90,7 +92,7 @@ class Bringing(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3))
     def somebody_creates(self, count: int) -> None:
         request = SessionRequest([KernelRequest(IMAGE, Slots(1, 1))] * count)
-        self.write(creating.create, request, check(request), "ada")
+        self.write(creating.create, request, check(request), ADA)
 
     @rule(agent_id=agent_ids)
     def the_scheduler_binds(self, agent_id: str) -> None:

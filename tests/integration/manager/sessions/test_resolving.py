@@ -8,23 +8,31 @@ from cryptography.fernet import Fernet
 from rig.orders import SampleImage
 from rig.people import ROOT
 from rig.ports import free_port
-from rig.queues import insert_host, insert_session
+from rig.queues import insert_host, insert_session, insert_user
 from rig.registry import Registry
 from rig.tasks import eventually
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, delete, update
 
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.references import Reference
 from wharfinger.domain.retries import PATIENCE_SECONDS
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KernelStatus
+from wharfinger.manager.access.principal import Role
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue import entries, resolved
+from wharfinger.manager.catalogue.entries import CatalogueEntry, EntryStatus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.sessions import kernels
 from wharfinger.manager.sessions.kernels import Kernel
-from wharfinger.manager.sessions.resolving import Resolve, Unresolved, note_failure, survey
+from wharfinger.manager.sessions.resolving import (
+    Resolve,
+    Unresolved,
+    note_failure,
+    settle,
+    survey,
+)
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
@@ -156,3 +164,28 @@ async def test_what_the_catalogue_knows_by_now_is_what_the_registry_is_asked_for
 
     wanted = await storage.write(look)
     assert str(wanted.pinned) == f"h.test/image@{digest}"
+
+
+async def test_a_superadmins_unknown_reference_is_in_the_catalogue_once_resolved(
+    storage: Storage,
+) -> None:
+    digest = "sha256:" + "b" * 64
+    image = ResolvedImage(Reference.parse(IMAGE), digest, "index", ())
+
+    def settled(conn: Connection, role: Role) -> CatalogueEntry | None:
+        conn.execute(delete(tables.resolved_images))
+        conn.execute(update(tables.users).values(role=role))
+        conn.execute(update(tables.kernels).values(root_digest=None))
+        assert settle(conn, ASKED, image)
+        return entries.find(conn, image.reference)
+
+    await storage.write(insert_user, "ada")
+    await storage.write(_insert, "s", IMAGE)
+    assert await storage.write(settled, Role.USER) is None
+    found = await storage.write(settled, Role.SUPERADMIN)
+    assert found is not None
+    assert (found.root_digest, found.status) == (digest, EntryStatus.KNOWN)
+    await storage.write(entries.forget, image.reference)
+    forgotten = await storage.write(settled, Role.SUPERADMIN)
+    assert forgotten is not None
+    assert forgotten.status is EntryStatus.FORGOTTEN

@@ -86,7 +86,8 @@ class Mutation:
         """End a session, whatever its state."""
         sessions = info.context.services.sessions
         owning(info).require((await sessions.show(id)).owner_id, f"Session {id}")
-        return Session.of(await sessions.terminate(id, by=info.context.by), whole=False)
+        ended = await sessions.terminate(id, who=info.context.principal)
+        return Session.of(ended, whole=False)
 
     @strawberry.mutation
     async def cancel_session(
@@ -100,7 +101,8 @@ class Mutation:
         view = await sessions.show(id)
         owning(info).require(view.owner_id, f"Session {id}")
         _may_cancel(info.context, view, force=force)
-        return Session.of(await sessions.cancel(id, by=info.context.by), whole=False)
+        ended = await sessions.cancel(id, who=info.context.principal, forced=force)
+        return Session.of(ended, whole=False)
 
     @strawberry.mutation
     async def force_cancel_kernel(
@@ -111,7 +113,8 @@ class Mutation:
         """Cancel the session of a kernel that does not run yet: kernels end together."""
         sessions = info.context.services.sessions
         view = await sessions.of_kernel(id)
-        return Session.of(await sessions.cancel(view.id, by=info.context.by), whole=False)
+        ended = await sessions.cancel(view.id, who=info.context.principal, forced=True)
+        return Session.of(ended, whole=False)
 
     @strawberry.mutation
     async def cordon_agent(self, info: Info, id: strawberry.ID) -> AgentChangeResult:  # noqa: A002
