@@ -204,6 +204,7 @@ class DockerEngine(ContainerEngine):
     """Docker Engine as the machine has it installed (Debian 12: 20.10 with the classic store).
 
     `download_attempts` shortens the daemon's own retry ladder (75 s by default; 1 means 5 s).
+    `disk_size` gives it a file system of its own, in memory, of so many bytes.
     """
 
     def __init__(
@@ -211,9 +212,12 @@ class DockerEngine(ContainerEngine):
         folder: Path,
         *,
         download_attempts: int | None = None,
+        disk_size: int | None = None,
         options: Sequence[str] = (),
     ) -> None:
         super().__init__(folder)
+        self.root = self.folder / "root"
+        self._disk_size = disk_size
         self._options = list(options)
         if download_attempts is not None:
             self._options.append(f"--max-download-attempts={download_attempts}")
@@ -221,7 +225,7 @@ class DockerEngine(ContainerEngine):
     def command(self) -> Sequence[str]:
         return [
             "dockerd",
-            f"--data-root={self.folder / 'root'}",
+            f"--data-root={self.root}",
             f"--exec-root={self.folder / 'exec'}",
             f"--pidfile={self.folder / 'engine.pid'}",
             f"--host={self.url}",
@@ -233,6 +237,8 @@ class DockerEngine(ContainerEngine):
     def settle(self) -> None:
         """A killed dockerd takes its containerd along, which stays a zombie for about 1.3 s; a
         daemon started meanwhile waits for it and gives up after 15 s."""
+        if self._disk_size is not None and not self.root.is_mount():
+            self._mount(self._disk_size)
         (self.folder / "engine.pid").unlink(missing_ok=True)
         recorded = self.folder / "exec" / "containerd" / "containerd.pid"
         if not recorded.exists():
@@ -244,6 +250,11 @@ class DockerEngine(ContainerEngine):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             processes.wait_until(lambda: processes.name_of(pid) != "containerd", within=5)
+
+    def _mount(self, size: int) -> None:
+        self.root.mkdir(exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(self.root)]
+        subprocess.run(command, check=True)
 
 
 class PodmanEngine(ContainerEngine):

@@ -17,6 +17,8 @@ from wharfinger.contracts.rpc import (
     END_KERNELS,
     REMOVE_IMAGES,
     REMOVE_KERNELS,
+    SURVEY_PULLS,
+    SURVEY_REMOVALS,
 )
 
 _numbers = itertools.count(1)
@@ -69,6 +71,7 @@ class SampleImage:
         reference: str | None = None,
         policy: str = "preload",
         pushed: Pushed | None = None,
+        disk_margin: int = 0,
     ) -> dict[str, Any]:
         """A `PullOrder` on the wire; `pushed` stands for what the tag means by now."""
         pushed = pushed or self.pushed
@@ -77,6 +80,8 @@ class SampleImage:
             "reference": reference or self.tag,
             "rootDigest": pushed.root_digest,
             "layers": [{"digest": each.digest, "size": each.size} for each in pushed.layers],
+            "diffIds": [each.diff_id for each in pushed.layers],
+            "diskMargin": disk_margin,
             "policy": policy,
         }
 
@@ -86,6 +91,13 @@ async def pull(manager: RecordingManager, *orders: dict[str, Any]) -> list[dict[
     status, body = await manager.call(CHECK_AND_PULL, {"orders": list(orders)})
     assert status == HTTPStatus.OK, body
     return list(body["answers"])
+
+
+async def survey_pulls(manager: RecordingManager, *orders: dict[str, Any]) -> dict[str, Any]:
+    """Ask what pulls would meet: the reply."""
+    status, body = await manager.call(SURVEY_PULLS, {"orders": list(orders)})
+    assert status == HTTPStatus.OK, body
+    return dict(body)
 
 
 async def cancel(manager: RecordingManager, *attempt_ids: str) -> list[str]:
@@ -112,16 +124,30 @@ def blob_gets(registry: Registry, image: SampleImage) -> list[str]:
 
 
 async def remove(
-    manager: RecordingManager, *references: str, prefix: str = "r", deadline: float = 10.0
+    manager: RecordingManager,
+    *references: str,
+    prefix: str = "r",
+    image_id: str | None = None,
+    deadline: float = 10.0,
 ) -> list[dict[str, Any]]:
     """Order removals with ids `r0`, `r1`, …: the answers."""
     orders = [
-        {"removalId": f"{prefix}{n}", "reference": reference}
+        {"removalId": f"{prefix}{n}", "reference": reference, "imageId": image_id}
         for n, reference in enumerate(references)
     ]
     status, body = await manager.call(REMOVE_IMAGES, {"orders": orders}, deadline=deadline)
     assert status == HTTPStatus.OK, body
     return list(body["answers"])
+
+
+async def survey_removals(
+    manager: RecordingManager, *references: str, want_bytes: bool = True
+) -> list[dict[str, Any]]:
+    """Ask what removals would meet: the surveys."""
+    orders = [{"removalId": reference, "reference": reference} for reference in references]
+    status, body = await manager.call(SURVEY_REMOVALS, {"orders": orders, "wantBytes": want_bytes})
+    assert status == HTTPStatus.OK, body
+    return list(body["surveys"])
 
 
 def kernel(kernel_id: str, image_id: str, *command: str, gpu: int = 0) -> dict[str, Any]:
