@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from rig.postgres import Postgres
+from rig.redis import REDIS, VALKEY, RedisProcess
 
 from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
@@ -87,3 +88,22 @@ async def sqlite_storage(sqlite_url: str) -> AsyncIterator[Storage]:
     opened = open_storage(sqlite_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisProcess]:
+    yield from _bus_server(REDIS)
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[RedisProcess]:
+    if not VALKEY.exists():
+        pytest.skip("no Valkey server is to be had here")
+    yield from _bus_server(VALKEY)
+
+
+def _bus_server(program: str | Path) -> Iterator[RedisProcess]:
+    # not in pytest's own folder: the path of a Unix socket has to be short
+    name = f"wharfinger-{Path(program).name}-{os.getpid()}"
+    with RedisProcess(Path(tempfile.gettempdir()) / name, program) as server:
+        yield server

@@ -73,8 +73,7 @@ def _run(*command: str, folder: Path) -> str:
         cwd=folder,
         timeout=_SECONDS,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     return done.stdout

@@ -1,13 +1,11 @@
 """The bus port: what every adapter does. Bounds are small here, so that they can be met."""
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-import rig.redis
+from rig.redis import RedisProcess
 
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.bus.port import Bus, Message, SubscriberOverflow, Subscription
@@ -20,26 +18,6 @@ CHANNELS = 8  # with retained messages
 pytestmark = pytest.mark.asyncio
 
 
-@pytest.fixture(scope="session")
-def redis() -> Iterator[rig.redis.RedisServer]:
-    yield from served(rig.redis.REDIS)
-
-
-@pytest.fixture(scope="session")
-def valkey() -> Iterator[rig.redis.RedisServer]:
-    if not rig.redis.VALKEY.exists():
-        pytest.skip("no Valkey server is to be had here")
-    yield from served(rig.redis.VALKEY)
-
-
-def served(program: str | Path) -> Iterator[rig.redis.RedisServer]:
-    # a Unix socket's path has to be short
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bus-")) / "server"
-    with rig.redis.RedisServer(folder, program) as server:
-        yield server
-    folder.parent.rmdir()
-
-
 @pytest.fixture(params=["memory", "redis", "valkey"])
 async def bus(request: pytest.FixtureRequest) -> AsyncIterator[Bus]:
     if request.param == "memory":
@@ -47,7 +25,7 @@ async def bus(request: pytest.FixtureRequest) -> AsyncIterator[Bus]:
         yield memory
         await memory.close()
         return
-    running: rig.redis.RedisServer = request.getfixturevalue(request.param)
+    running: RedisProcess = request.getfixturevalue(request.param)
     running.flush()
     server = RedisServer(running.url)
     bus = RedisBus(server, limit=LIMIT, retained_channels=CHANNELS)

@@ -13,7 +13,6 @@ from wharfinger.manager.api.serve import ApiServer, listen
 from wharfinger.manager.api.services import Services
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.background.timing import Timing
-from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.registries import Registries
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.figures import Figures, SchedulerFigures
@@ -28,6 +27,7 @@ from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
+from wharfinger.run.bus import open_bus
 from wharfinger.run.sessions import running_sessions
 from wharfinger.run.settings import ManagerSettings
 
@@ -62,8 +62,8 @@ async def running_manager(
 
         storage = open_storage(settings.storage_url)
         closing.push_async_callback(storage.close)
-        bus = MemoryBus()
-        closing.push_async_callback(bus.close)
+        opened = await closing.enter_async_context(open_bus(settings))
+        bus = opened.bus
         client = RegistryClient()
         closing.push_async_callback(client.close)
 
@@ -73,7 +73,7 @@ async def running_manager(
         registries = Registries(storage, vault, client)
         access = Access(storage)
         keep = Timing(keep=settings.task_retention_days * 86400)
-        tasks = BackgroundTasks(storage, bus, timing=keep, waits=_WAITS)
+        tasks = BackgroundTasks(storage, bus, timing=keep, waits=_WAITS, mirror=opened.outstanding)
         fleet = Fleet(
             storage,
             bus,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wharfinger.domain.errors import InvalidRequest
@@ -28,6 +28,12 @@ def _parsed(parse: Callable[[str], int], given: Any) -> Any:
         return parse(str(given))
     except InvalidRequest as error:
         raise ValueError(error.message) from error
+
+
+def _redis(given: SecretStr | None) -> SecretStr | None:
+    if given and not given.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("not a URL of redis://, rediss:// or unix://")
+    return given or None
 
 
 Cpu = Annotated[int | None, BeforeValidator(_cpu)]
@@ -55,6 +61,9 @@ class ManagerSettings(BaseSettings):
     """The folder of the SQLite database, the key of the secrets and the agents' files."""
     database_url: SecretStr | None = None
     """`postgresql+psycopg://user:password@host/name`; SQLite in the data folder when not set."""
+    redis_url: Annotated[SecretStr | None, AfterValidator(_redis)] = None
+    """Valkey or Redis, over which several managers tell each other what is new:
+    `redis://:password@host:port/0`, `rediss://…` (TLS) or `unix:///path`. Not needed for one."""
     secrets_key: SecretStr | None = None
     """The key that registry passwords are encrypted with, the same for all managers of a database;
     a file in the data folder when not set."""

@@ -1,6 +1,6 @@
 """What the task framework offers and asks. Usable for anything that outlives its request."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -108,6 +108,19 @@ class JobScheduler(Protocol):
 
     async def close(self) -> None:
         """Cancel and await all it runs."""
+
+
+class OutstandingMirror(Protocol):
+    """Tells others which tasks with a category are outstanding. It decides nothing.
+
+    What cannot be told now is dropped: the next round tells it, or its time runs out.
+    """
+
+    async def keep(self, tasks: Mapping[str, Collection[str]], *, seconds: float) -> None:
+        """Say, for that long, that these tasks are outstanding: their ids, by category."""
+
+    async def remove(self, task_ids: Collection[str], categories: Collection[str]) -> None:
+        """Say no more that these are; each may be of any of these categories."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,17 @@ Body = Callable[[Run], Awaitable[TaskResult | None]]
 class Runner:
     """The runs of one manager. `id` is never used again by another, so it says whose a task is.
 
-    `ended` counts the ends its runs came to, by status; `on_end` is called after each.
+    `ended` counts the ends its runs came to, by status; `on_end` is called with
+    the id of each task after its end.
     """
 
     def __init__(
-        self, storage: Storage, bus: Bus, timing: Timing, *, on_end: Callable[[], Awaitable[None]]
+        self,
+        storage: Storage,
+        bus: Bus,
+        timing: Timing,
+        *,
+        on_end: Callable[[str], Awaitable[None]],
     ) -> None:
         self.id = new_id()
         self.runs: dict[str, Run] = {}
@@ -158,7 +164,7 @@ class Runner:
             self.ended[result.status] += 1
             log.info("task ended", task=run.task_id, status=result.status, message=result.message)
         await channels.ring_end(self._bus, run.task_id)
-        await self._on_end()
+        await self._on_end(run.task_id)
 
     async def _leave(self) -> None:
         named, ad_hoc = await self._storage.write(store.leave, runner=self.id)

@@ -11,11 +11,13 @@ from sqlalchemy import Connection
 from wharfinger.domain.errors import Conflict
 from wharfinger.domain.states import TASK_TRANSITIONS, TaskStatus
 from wharfinger.manager.background import channels, reading, store
+from wharfinger.manager.background.mirroring import Mirroring
 from wharfinger.manager.background.port import (
     ItemsOf,
     JobScheduler,
     NamedFunction,
     Outstanding,
+    OutstandingMirror,
     TaskBody,
     TaskEvent,
     TaskResult,
@@ -44,7 +46,8 @@ _STOPPING = "this manager is stopping"
 class BackgroundTasks:
     """Runs the tasks of one manager, takes over those of dead ones, and shows all of them.
 
-    `waits` says which categories of named tasks wait for which; all managers are to agree.
+    `waits` says which categories of named tasks wait for which; all managers are to agree. A
+    `mirror` is told which tasks are outstanding.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class BackgroundTasks:
         *,
         timing: Timing | None = None,
         waits: Waits | None = None,
+        mirror: OutstandingMirror | None = None,
     ) -> None:
         self._storage = storage
         self._bus = bus
@@ -62,14 +66,20 @@ class BackgroundTasks:
         self._functions: dict[str, NamedFunction] = {}
         self._items_of: dict[str, ItemsOf] = {}
         self._categories: dict[str, str | None] = {}
-        self._runner = Runner(storage, bus, self._timing, on_end=self._ring_turn)
+        self._runner = Runner(storage, bus, self._timing, on_end=self._ended)
         self._takeover = Loop("task takeover", self._take_over, self._timing.take_over)
-        self._loops = (
+        self._loops: tuple[Loop, ...] = (
             Loop("task doorbell", self._listen, self._timing.retry),
             Loop("task leases", self._runner.renew, self._timing.renew),
             self._takeover,
             Loop("task retention", self._remove_ended, self._timing.remove),
         )
+        self._mirroring: Mirroring | None = None
+        if mirror is not None:
+            self._mirroring = Mirroring(
+                mirror, storage, self._waits, self._timing, held=self._runner.runs.keys()
+            )
+            self._loops += (self._mirroring.loop,)
 
     @property
     def loops(self) -> Sequence[Loop]:
@@ -189,6 +199,8 @@ class BackgroundTasks:
         """
         if self._runner.stopping or task_id in self._runner.runs:
             return
+        if self._mirroring is not None:
+            self._mirroring.began()
         try:
             taken = await self._storage.write(
                 store.take,
@@ -253,7 +265,7 @@ class BackgroundTasks:
             await channels.ring(self._bus, channels.DOORBELL, bell)
         else:
             await channels.ring_end(self._bus, task_id)
-            await self._ring_turn()
+            await self._ended(task_id)
         return await self.show(task_id)
 
     @asynccontextmanager
@@ -305,8 +317,10 @@ class BackgroundTasks:
             case channels.ABANDONED | channels.TURN:
                 self._takeover.ring()
 
-    async def _ring_turn(self) -> None:
+    async def _ended(self, task_id: str) -> None:
         """A task has ended: here and elsewhere, those that waited for it may begin."""
+        if self._mirroring is not None:
+            self._mirroring.ended(task_id)
         if self._waits:
             self._takeover.ring()
             await channels.ring(self._bus, channels.DOORBELL, Message("", channels.TURN, {}))

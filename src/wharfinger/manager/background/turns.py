@@ -55,6 +55,14 @@ class Turns:
             waits,
         )
 
+    def outstanding(self, held: Collection[str]) -> dict[str, list[str]]:
+        """By category, the ids of those that wait for a runner, and of those among `held`."""
+        found: dict[str, list[str]] = {}
+        for place in self._places:
+            if not place.running or place.task_id in held:
+                found.setdefault(place.category, []).append(place.task_id)
+        return found
+
     def before_new(self, category: str | None) -> Sequence[Place]:
         """What a task of that category would have to wait for if it were made now."""
         return [place for place in self._places if place.category in self._awaited(category)]

@@ -31,7 +31,8 @@ class RedisServer:
     """Short commands to the server, each done or given up within `patience` seconds.
 
     After one that was not answered the server is `away`: until whoever reads from it all the time
-    says it is back, commands are refused without waiting. An outage is logged once.
+    says it is back, commands are refused without waiting. An outage is logged once. Raises
+    `ValueError` for a URL that cannot be one.
     """
 
     def __init__(self, url: str, *, patience: float = _PATIENCE_SECONDS) -> None:
@@ -39,11 +40,14 @@ class RedisServer:
         self._url = url
         self._patience = patience
         self._refusal = ""
-        self._client = Redis.from_pool(
-            BlockingConnectionPool.from_url(
-                url, max_connections=_CONNECTIONS, timeout=None, **_options(patience)
-            )
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=_CONNECTIONS, timeout=None, **_options(patience)
         )
+        try:
+            pool.make_connection()  # type: ignore[no-untyped-call]  # it connects nowhere yet
+        except TypeError as error:
+            raise ValueError("an option in the URL is unknown") from error
+        self._client = Redis.from_pool(pool)
 
     async def ask(self, command: Callable[[Redis], Awaitable[T]]) -> T:
         """What the server answers. Raises `RedisAway`."""
@@ -95,6 +99,7 @@ def _options(patience: float) -> dict[str, object]:
         "socket_timeout": None,
         "socket_connect_timeout": patience,
         "retry": Retry(NoBackoff(), 0),
+        "driver_info": None,  # it would be read from files, for every connection
         "protocol": 2,
         "decode_responses": True,
     }
