@@ -123,23 +123,32 @@ class ToldImages:
     asked: list[tuple[Sequence[str], Sequence[str], str]] = field(default_factory=list)
 
     async def preload(
-        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+        self, targets: Sequence[str], references: Sequence[str], *, who: Principal
     ) -> str:
         if self.refusal is not None:
             raise self.refusal
-        self.asked.append((targets, references, owner_id))
+        self.asked.append((targets, references, who.user_id))
         return self.task_id
 
     unload = preload
 
     async def list(
-        self, *, reference: str | None, agent_id: str | None, after: str | None, limit: int
+        self,
+        *,
+        who: Principal,
+        reference: str | None = None,
+        registry: str | None = None,
+        statuses: Collection[str] = (),
+        agent_id: str | None = None,
+        after: str | None = None,
+        limit: int,
     ) -> Sequence[ImageView]:
+        del who
         found = [
             view
             for view in self.views
             if (reference is None or reference in view.reference)
-            and (agent_id is None or agent_id in dict(view.agents))
+            and (agent_id is None or agent_id in {each.agent_id for each in view.agents})
             and (after is None or view.key > after)
         ]
         return found[:limit]

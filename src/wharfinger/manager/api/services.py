@@ -82,17 +82,25 @@ class Images(Protocol):
     """Preload, unload, and what is where."""
 
     async def preload(
-        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+        self, targets: Sequence[str], references: Sequence[str], *, who: Principal
     ) -> str:
         """Start to bring images to agents; the id of the task. Refuses by the tree of errors."""
 
     async def unload(
-        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+        self, targets: Sequence[str], references: Sequence[str], *, who: Principal
     ) -> str:
         """Start to take images away; the id of the task. Refuses by the tree of errors."""
 
     async def list(
-        self, *, reference: str | None, agent_id: str | None, after: str | None, limit: int
+        self,
+        *,
+        who: Principal,
+        reference: str | None = None,
+        registry: str | None = None,
+        statuses: Collection[str] = (),
+        agent_id: str | None = None,
+        after: str | None = None,
+        limit: int,
     ) -> Sequence[ImageView]:
         """What is where, sorted by `key`; `after` is the key of the last one seen."""
 

@@ -166,7 +166,8 @@ class _Run:
             barred = Failure(FailureClass.AUTH, error.message)
             await self._our.storage.write(attempts.fail, attempt.id, barred, by=self._our.by)
             return None
-        return orders.pull(attempt, PullPolicy.PRELOAD, registry, image.for_platform(platform))
+        variant, margin = image.for_platform(platform), self._our.limits.disk_margin
+        return orders.pull(attempt, PullPolicy.PRELOAD, registry, variant, margin)
 
     async def _stop(self, agent_id: str, pairs: Sequence[tuple[ItemRow, Attempt]]) -> None:
         """Stop attempts nobody waits for any more; each ends as the agent says it ended.

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from sqlalchemy import Connection
 
 from wharfinger.domain.errors import InvalidRequest, NoAgents, WharfingerError
-from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 from wharfinger.domain.selectors import select as select_agents
 from wharfinger.domain.states import AgentStatus
+from wharfinger.manager.access import audit
+from wharfinger.manager.access.audit import Action
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.catalogue import resolved as resolved_images
 from wharfinger.manager.catalogue.registries import Registries
@@ -19,13 +22,19 @@ from wharfinger.manager.fleet.views import AgentView
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import NewItem
 from wharfinger.manager.images.listing import PRELOAD, UNLOAD, ImageView, list_images
+from wharfinger.manager.images.obstacles import away, not_for
+from wharfinger.manager.images.planning import PreloadPlanning, UnloadPlanning
+from wharfinger.manager.images.plans import PreloadPlan, UnloadPlan
 from wharfinger.manager.images.preload import Preload
 from wharfinger.manager.images.unload import Unload
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.images import ResolvedImage
 
-_RESOLVED_AT_ONCE = 8
+DOWNLOAD: Final = "download"
+"""The category of preloads: what they wait for, and what waits for them."""
+
+_RESOLVED_AT_ONCE: Final = 8
 
 
 class Images:
@@ -44,11 +53,13 @@ class Images:
         self._tasks = tasks
         self._registries = registries
         self._client = client
-        tasks.register(PRELOAD, preload, rows.as_json)
+        self._preloads = PreloadPlanning(preload.calls, preload.limits.disk_margin)
+        self._unloads = UnloadPlanning(storage, unload.calls, unload.protected_references)
+        tasks.register(PRELOAD, preload, rows.as_json, DOWNLOAD)
         tasks.register(UNLOAD, unload, rows.as_json)
 
     async def preload(
-        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+        self, targets: Sequence[str], references: Sequence[str], *, who: Principal
     ) -> str:
         """Start a preload; the task's id.
 
@@ -56,31 +67,69 @@ class Images:
         that nothing is half begun. Raises `InvalidReference`, `UnknownSelector`, `NoAgents`,
         `UnknownRegistry`, or `FailureError` with the class the registry's answer has.
         """
-        wanted = _parse(references)
-        chosen = select_agents(_given(targets), await self._storage.read(agents.present))
-        resolved = await self._resolve(wanted, {agent.platform for agent in chosen})
+        chosen, resolved = await self._look_into(targets, references)
         task_id = await self._storage.write(
-            _insert_preload, self._tasks, {agent.id for agent in chosen}, resolved, owner_id
+            _insert_preload, self._tasks, {agent.id for agent in chosen}, resolved, who
         )
         await self._tasks.launch(task_id)
         return task_id
 
+    async def preload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[PreloadPlan]:
+        """What a preload would do now, by agent and reference. Raises as `preload` does."""
+        return await self._preloads.plan(*await self._look_into(targets, references))
+
     async def unload(
-        self, targets: Sequence[str], references: Sequence[str], *, owner_id: str
+        self, targets: Sequence[str], references: Sequence[str], *, who: Principal
     ) -> str:
         """Start an unload; the task's id. Raises as `preload` does, but asks no registry."""
         task_id = await self._storage.write(
-            _insert_unload, self._tasks, _given(targets), _parse(references), owner_id
+            _insert_unload, self._tasks, _given(targets), _parse(references), who
         )
         await self._tasks.launch(task_id)
         return task_id
 
+    async def unload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[UnloadPlan]:
+        """What an unload would do now, by agent and reference. Raises as `unload` does."""
+        wanted = _parse(references)
+        return await self._unloads.plan(await self._choose(targets), wanted)
+
     async def list(
-        self, *, reference: str | None, agent_id: str | None, after: str | None, limit: int
+        self,
+        *,
+        who: Principal,
+        reference: str | None = None,
+        registry: str | None = None,
+        statuses: Collection[str] = (),
+        agent_id: str | None = None,
+        after: str | None = None,
+        limit: int,
     ) -> Sequence[ImageView]:
-        """What is where, sorted by `key`; `reference` narrows by substring."""
-        views = await self._storage.read(list_images, reference, agent_id)
-        return [view for view in views if after is None or view.key > after][:limit]
+        """What is where, of what this user may use, sorted by `key`; see `list_images`."""
+        return await self._storage.read(
+            list_images,
+            who,
+            reference=reference,
+            registry=registry,
+            statuses=statuses,
+            agent_id=agent_id,
+            after=after,
+            limit=limit,
+            protected=self._unloads.protected,
+        )
+
+    async def _look_into(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> tuple[Sequence[AgentView], Sequence[ResolvedImage]]:
+        wanted = _parse(references)
+        chosen = await self._choose(targets)
+        return chosen, await self._resolve(wanted, {agent.platform for agent in chosen})
+
+    async def _choose(self, targets: Sequence[str]) -> Sequence[AgentView]:
+        return select_agents(_given(targets), await self._storage.read(agents.present))
 
     async def _resolve(
         self, references: Sequence[Reference], hosts: Collection[Platform]
@@ -134,7 +183,7 @@ def _insert_preload(
     tasks: BackgroundTasks,
     chosen: Collection[str],
     resolved: Sequence[ResolvedImage],
-    owner_id: str,
+    who: Principal,
 ) -> str:
     here = [agent for agent in agents.present(conn) if agent.id in chosen]
     if not here:
@@ -145,13 +194,14 @@ def _insert_preload(
         name=PRELOAD,
         function=PRELOAD,
         arguments={"images": [image.to_json() for image in resolved]},
-        owner_id=owner_id,
+        owner_id=who.user_id,
         unit="bytes",
         total=sum(item.bytes_total for item in new),
     )
-    rows.add(conn, task_id, new, by=f"user {owner_id}")
+    rows.add(conn, task_id, new, by=f"user {who.name}")
     for image in resolved:
         resolved_images.mean(conn, image)
+    _audit(conn, who, Action.IMAGE_PRELOAD, task_id, new)
     return task_id
 
 
@@ -159,14 +209,9 @@ def _preload_item(agent: AgentView, image: ResolvedImage) -> NewItem:
     variant = image.for_platform(agent.platform)
     failure = None
     if agent.status is AgentStatus.LOST:
-        failure = _lost(agent)
+        failure = away(agent)
     elif variant is None:
-        there = ", ".join(map(str, image.available))
-        failure = Failure(
-            FailureClass.WRONG_PLATFORM,
-            f"{image.reference} has no variant for {agent.platform}; it has {there or 'none'}: "
-            "push one, or leave this host out",
-        )
+        failure = not_for(agent, image)
     return NewItem(
         agent_id=agent.id,
         reference=str(image.reference),
@@ -181,14 +226,14 @@ def _insert_unload(
     tasks: BackgroundTasks,
     targets: Sequence[str],
     references: Sequence[Reference],
-    owner_id: str,
+    who: Principal,
 ) -> str:
     chosen = select_agents(targets, agents.present(conn))
     new = [
         NewItem(
             agent_id=agent.id,
             reference=str(reference),
-            failure=_lost(agent) if agent.status is AgentStatus.LOST else None,
+            failure=away(agent) if agent.status is AgentStatus.LOST else None,
         )
         for agent in chosen
         for reference in references
@@ -198,16 +243,19 @@ def _insert_unload(
         name=UNLOAD,
         function=UNLOAD,
         arguments={},
-        owner_id=owner_id,
+        owner_id=who.user_id,
         unit="items",
         total=len(new),
     )
-    rows.add(conn, task_id, new, by=f"user {owner_id}")
+    rows.add(conn, task_id, new, by=f"user {who.name}")
+    _audit(conn, who, Action.IMAGE_UNLOAD, task_id, new)
     return task_id
 
 
-def _lost(agent: AgentView) -> Failure:
-    return Failure(
-        FailureClass.AGENT_LOST,
-        f"agent {agent.id} is LOST: look at its process and its network, then ask again",
-    )
+def _audit(
+    conn: Connection, who: Principal, action: Action, task_id: str, new: Sequence[NewItem]
+) -> None:
+    """One entry per reference: people ask what happened to an image."""
+    for reference in dict.fromkeys(item.reference for item in new):
+        there = [item.agent_id for item in new if item.reference == reference]
+        audit.note(conn, who, action, reference, taskId=task_id, agents=there)

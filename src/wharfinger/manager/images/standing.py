@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.domain.failures import Failure, FailureClass, Scope
 from wharfinger.domain.gate import ImageKeys, PreparationKind
-from wharfinger.domain.identity import shortcoming, tag_name
+from wharfinger.domain.identity import tag_name
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.progress import Phase
 from wharfinger.domain.references import Reference
@@ -22,6 +22,7 @@ from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import ItemRow
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.pulls.attempts import Attempt, PullPlace
+from wharfinger.manager.pulls.evidence import lacking
 from wharfinger.manager.pulls.limits import Limits, Room
 
 
@@ -195,16 +196,9 @@ def skip_present(
         item, evidence = by_id.get(answer.attempt_id), answer.evidence
         if item is None or evidence is None or answer.outcome is not PullOutcome.PRESENT:
             continue
-        lacking = shortcoming(
-            Reference.parse(item.reference),
-            item.root_digest or "",
-            platform,
-            tags=evidence.tags,
-            digests=evidence.digests,
-            image=Platform.parse(evidence.os, evidence.architecture, evidence.variant),
-            tag_matters=True,
-        )
-        if lacking is None and rows.skip(conn, item, "already present", by=by):
+        reference = Reference.parse(item.reference)
+        lacks = lacking(evidence, reference, item.root_digest or "", platform, tag_matters=True)
+        if lacks is None and rows.skip(conn, item, "already present", by=by):
             _note_present(conn, item, evidence.image_id, evidence.size)
 
 

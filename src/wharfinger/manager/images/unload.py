@@ -13,7 +13,6 @@ from typing import Final
 from sqlalchemy import Connection
 
 from wharfinger.contracts.rpc import RemovalOrder
-from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.gate import ImageKeys
 from wharfinger.domain.states import AgentStatus
 from wharfinger.manager.background.port import TaskResult, TaskRun
@@ -25,6 +24,7 @@ from wharfinger.manager.images import items as rows
 from wharfinger.manager.images import removing
 from wharfinger.manager.images.board import Board
 from wharfinger.manager.images.items import ItemRow
+from wharfinger.manager.images.obstacles import silent
 from wharfinger.manager.images.removing import removal_id
 from wharfinger.manager.images.rounds import Rounds
 from wharfinger.manager.storage.port import Storage
@@ -129,13 +129,12 @@ class _Run:
     async def _fail_all(
         self, batch: Sequence[ItemRow], agent_id: str, error: AgentUnreachable
     ) -> None:
-        silent = Failure(
-            FailureClass.AGENT_LOST,
-            f"agent {agent_id} does not answer: look at its process and its network",
-            error.message,
-        )
         await self._our.storage.write(
-            removing.fail_all, *self._task, batch, silent, by=self._our.by
+            removing.fail_all,
+            *self._task,
+            batch,
+            silent(agent_id, error.message),
+            by=self._our.by,
         )
 
 

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, Row, insert, select, update
 from wharfinger.contracts.rpc import PullAnswer, PullOutcome
 from wharfinger.contracts.wire import ImageEvidence
 from wharfinger.domain.failures import Failure, FailureClass, met_after_resolving
-from wharfinger.domain.identity import shortcoming
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 from wharfinger.domain.states import ATTEMPT_TRANSITIONS, AttemptStatus
 from wharfinger.manager.identifiers import new_id
+from wharfinger.manager.pulls.evidence import lacking
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.tables import agents, attempts
 from wharfinger.manager.storage.transitions import begin, move
@@ -233,17 +233,15 @@ def finish(conn: Connection, attempt_id: str, evidence: ImageEvidence, *, by: st
     ).one_or_none()
     if row is None:
         return False
-    lacking = shortcoming(
+    lacks = lacking(
+        evidence,
         Reference.parse(row.reference),
         row.root_digest,
         Platform.parse(row.os, row.architecture, row.variant),
-        tags=evidence.tags,
-        digests=evidence.digests,
-        image=Platform.parse(evidence.os, evidence.architecture, evidence.variant),
         tag_matters=row.kernel_id is None,
     )
-    if lacking is not None:
-        return fail(conn, attempt_id, lacking, by=by)
+    if lacks is not None:
+        return fail(conn, attempt_id, lacks, by=by)
     return _end(
         conn,
         attempt_id,

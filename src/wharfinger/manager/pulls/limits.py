@@ -1,4 +1,4 @@
-"""How many pulls may be in flight: per agent, per registry and in all."""
+"""How many pulls may be in flight: per agent, per registry and in all. And what they must leave."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -11,11 +11,13 @@ from wharfinger.manager.pulls.attempts import PullPlace, in_flight
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Pulls at most. Attempts of one agent at one image share a pull."""
+    """Pulls at most; attempts of one agent at one image share a pull. `disk_margin` is how many
+    bytes of an agent's disk every one of them has to leave free."""
 
     per_agent: int = 3
     per_registry: int = 64
     total: int = 128
+    disk_margin: int = 2**30
 
     def room(self, conn: Connection) -> "Room":
         """What is left now, in the transaction that makes the attempts."""

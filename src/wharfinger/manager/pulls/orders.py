@@ -12,16 +12,17 @@ def pull(
     policy: PullPolicy,
     registry: RegistryConnection,
     variant: PlatformImage | None,
+    disk_margin: int,
 ) -> PullOrder:
-    """To pull it. `variant` is what the image is for the agent's platform, where that is known."""
+    """To pull it. `variant` is what the image is for the agent's platform, where that is known;
+    `disk_margin` the bytes that are to stay free."""
     return PullOrder(
         attempt_id=attempt.id,
         reference=attempt.reference,
         root_digest=attempt.root_digest,
-        layers=tuple(
-            LayerSize(digest=layer.digest, size=layer.size)
-            for layer in (variant.layers if variant else ())
-        ),
+        layers=layers(variant) if variant else (),
+        diff_ids=variant.diff_ids if variant else (),
+        disk_margin=disk_margin,
         policy=policy,
         credentials=_credentials(registry),
     )
@@ -36,6 +37,11 @@ def look(attempt: Attempt) -> PullOrder:
         layers=(),
         policy=PullPolicy.LOOK,
     )
+
+
+def layers(variant: PlatformImage) -> tuple[LayerSize, ...]:
+    """Its layers, as orders tell them."""
+    return tuple(LayerSize(digest=layer.digest, size=layer.size) for layer in variant.layers)
 
 
 def _credentials(registry: RegistryConnection) -> Credentials | None:

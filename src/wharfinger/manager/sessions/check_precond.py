@@ -135,7 +135,8 @@ class CheckPrecond:
         variant = image.for_platform(batch.platform) if image else None
         if image is not None and variant is None:
             return _wrong_platform(image, batch.platform)
-        return orders.pull(attempt, PullPolicy.SESSION, registry, variant)
+        margin = self._limits.disk_margin
+        return orders.pull(attempt, PullPolicy.SESSION, registry, variant, margin)
 
     async def _look_up(
         self,

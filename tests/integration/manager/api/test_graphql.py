@@ -9,7 +9,7 @@ from wharfinger.domain import errors
 from wharfinger.domain.failures import Failure, FailureClass, FailureError
 from wharfinger.domain.states import TaskStatus
 from wharfinger.manager.background.port import ProgressReporter, TaskResult
-from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.images.listing import ImageOnAgent, ImageView
 
 FAILED = "... on Failure { class message detail }"
 PRELOAD = (
@@ -176,8 +176,13 @@ async def test_pages_of_tasks_follow_one_another(api: Api) -> None:
 async def test_images_are_found_by_a_part_of_the_reference_and_by_agent(api: Api) -> None:
     digest = "sha256:" + "a" * 64
     api.images.views = [
-        ImageView("h/app:v1", digest, 5 * 10**9, [("one", "present"), ("two", "pulling")]),
-        ImageView("h/tool:v2", None, 7, [("one", "present")]),
+        ImageView(
+            "h/app:v1",
+            digest,
+            5 * 10**9,
+            [ImageOnAgent("one", "present", 6), ImageOnAgent("two", "pulling")],
+        ),
+        ImageView("h/tool:v2", None, 7, [ImageOnAgent("one", "present")]),
     ]
     asked = (
         "query($r: String, $a: ID) { images(reference: $r, agentId: $a)"

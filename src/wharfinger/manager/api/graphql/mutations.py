@@ -40,7 +40,7 @@ class Mutation:
         """Bring images to agents. Answers once every reference is resolved."""
         context = info.context
         task_id = await context.services.images.preload(
-            target_agents, references, owner_id=context.principal.user_id
+            target_agents, references, who=context.principal
         )
         return BackgroundTaskStarted(task_id=strawberry.ID(task_id))
 
@@ -51,7 +51,7 @@ class Mutation:
         """Take images away from agents, where nothing uses them."""
         context = info.context
         task_id = await context.services.images.unload(
-            target_agents, references, owner_id=context.principal.user_id
+            target_agents, references, who=context.principal
         )
         return BackgroundTaskStarted(task_id=strawberry.ID(task_id))
 

@@ -47,7 +47,11 @@ class Query:
         """What is where, by reference."""
         size = page_size(first)
         views = await info.context.services.images.list(
-            reference=reference, agent_id=agent_id, after=key_of(after), limit=size + 1
+            who=info.context.principal,
+            reference=reference,
+            agent_id=agent_id,
+            after=key_of(after),
+            limit=size + 1,
         )
         return page(views, size, Image.of, lambda view: view.key)
 

@@ -143,8 +143,8 @@ class Image:
             root_digest=view.root_digest,
             size=big(view.size),
             agents=[
-                ImageAgent(agent_id=strawberry.ID(agent_id), status=status)
-                for agent_id, status in view.agents
+                ImageAgent(agent_id=strawberry.ID(each.agent_id), status=each.status)
+                for each in view.agents
             ],
         )
 
