@@ -15,6 +15,9 @@ from wharfinger.manager.bus.port import Bus, Message, SubscriberOverflow
 
 log = structlog.get_logger()
 
+_TALKATIVE = 10
+"""Of a bus that never falls silent something may have been lost as well."""
+
 
 async def watch(
     task_id: str,
@@ -27,8 +30,8 @@ async def watch(
     """The events of a task up to its end, or until the bus is closed.
 
     The subscription stands before the row is read, so nothing falls between the two. When the bus
-    says nothing for `reread_seconds` the row is read again: whatever the bus lost comes late, but
-    it comes.
+    says nothing for `reread_seconds` the row is read again, and from time to time however much it
+    says: whatever the bus lost comes late, but it comes.
     """
     channel = channels.of_task(task_id)
     after = last_event_id
@@ -57,7 +60,7 @@ async def watch(
 
 class _Patient:
     """Reports from the bus, with None wherever the database is to be asked: when the bus rang for
-    the end, and when it was silent for `seconds`.
+    the end, when it was silent for `seconds`, and after ten times that in any case.
 
     Cancelling `anext` may end an iterator, so a wait that was given up goes on behind.
     """
@@ -65,6 +68,8 @@ class _Patient:
     def __init__(self, messages: AsyncIterator[Message], seconds: float) -> None:
         self._messages = messages
         self._seconds = seconds
+        self._steady = asyncio.get_running_loop().time
+        self._ask_at = self._steady() + _TALKATIVE * seconds
         self._waiting: asyncio.Future[Message | None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,7 +92,8 @@ class _Patient:
         if self._waiting is None:
             self._waiting = asyncio.ensure_future(anext(self._messages, None))
         await asyncio.wait({self._waiting}, timeout=self._seconds)
-        if not self._waiting.done():
+        if not self._waiting.done() or self._steady() > self._ask_at:
+            self._ask_at = self._steady() + _TALKATIVE * self._seconds
             return None
         message = self._waiting.result()
         self._waiting = None

@@ -227,6 +227,25 @@ async def test_an_end_the_bus_lost_comes_all_the_same(
     assert last.data["current_progress"] == 3
 
 
+async def test_what_the_bus_lost_comes_also_while_it_goes_on_talking(
+    manager: Manager, storage: Storage, bus: MemoryBus
+) -> None:
+    lossy, work, items = LossyBus(bus), Work(), Items(item("a"), item("b"))
+    tasks = manager(work.function, items=items, bus=lossy)
+    task_id = await start_named(tasks, storage)
+    await within(work.begun.wait())
+    async with tasks.watch(task_id) as events:
+        await next_event(events)
+        items.items[1] = item("b", 3)  # and the bus does not say so
+        told = 0
+        while True:
+            told += 1
+            await work.report(current=told)
+            if done_of(await next_event(events)) == {"b": 3}:
+                break
+    work.end()
+
+
 async def test_a_watcher_that_never_reads_holds_nobody_up(
     manager: Manager, storage: Storage
 ) -> None:
