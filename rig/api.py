@@ -18,7 +18,9 @@ from wharfinger.contracts.ingest import (
     Report,
 )
 from wharfinger.domain.errors import Unauthenticated, UnknownId, UnknownRegistry
+from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.manager.access.grants import Grants
 from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.api.app import create_app
@@ -33,8 +35,10 @@ from wharfinger.manager.api.services import (
 )
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.bus.memory import MemoryBus
+from wharfinger.manager.catalogue.entries import CatalogueEntry, EntryStatus
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.images.plans import PlannedPreload, PlannedUnload, PreloadPlan, UnloadPlan
 from wharfinger.manager.sessions.logs import KernelLogs
 from wharfinger.manager.sessions.requests import SessionRequest
 from wharfinger.manager.sessions.views import SessionView
@@ -86,14 +90,14 @@ class ToldFleet:
         await self.agent(agent_id)
         return [Transition(None, "JOINING", 1.0, "joined", f"agent {agent_id}")]
 
-    async def cordon(self, agent_id: str, *, by: str) -> AgentView:
-        return await self._change(agent_id, by, cordoned=True)
+    async def cordon(self, agent_id: str, *, who: Principal) -> AgentView:
+        return await self._change(agent_id, who, cordoned=True)
 
-    async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
-        return await self._change(agent_id, by, cordoned=False)
+    async def uncordon(self, agent_id: str, *, who: Principal) -> AgentView:
+        return await self._change(agent_id, who, cordoned=False)
 
-    async def retire(self, agent_id: str, *, by: str) -> AgentView:
-        return await self._change(agent_id, by, status=AgentStatus.RETIRED)
+    async def retire(self, agent_id: str, *, who: Principal) -> AgentView:
+        return await self._change(agent_id, who, status=AgentStatus.RETIRED)
 
     async def register(self, said: Registration, bearer: str, /) -> Registered:
         _check(bearer)
@@ -107,8 +111,8 @@ class ToldFleet:
             sequence=0, inventory_version=said.inventory_version, report_seconds=1.0
         )
 
-    async def _change(self, agent_id: str, by: str, **changes: Any) -> AgentView:
-        assert by.startswith("user ")
+    async def _change(self, agent_id: str, who: Principal, **changes: Any) -> AgentView:
+        assert who.is_superadmin
         self.views[agent_id] = replace(await self.agent(agent_id), **changes)
         return self.views[agent_id]
 
@@ -132,6 +136,47 @@ class ToldImages:
 
     unload = preload
 
+    async def preload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[PreloadPlan]:
+        if self.refusal is not None:
+            raise self.refusal
+        return [
+            PreloadPlan(
+                agent_id=target,
+                reference=reference,
+                root_digest="sha256:" + "a" * 64,
+                action=PlannedPreload.PULL,
+                bytes_total=5 * 10**9,
+                bytes_missing=4 * 10**9,
+                bytes_needed=8 * 10**9,
+                disk_free=9 * 10**9,
+                disk_total=10**10,
+            )
+            for target in targets
+            for reference in references
+        ]
+
+    async def unload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[UnloadPlan]:
+        if self.refusal is not None:
+            raise self.refusal
+        in_use = Failure(FailureClass.IN_USE, "a session runs it")
+        return [
+            UnloadPlan(
+                agent_id=target,
+                reference=reference,
+                action=PlannedUnload.FAIL,
+                failure=in_use,
+                image_id="sha256:" + "b" * 64,
+                kernels=("k1",),
+                bytes_freed=5 * 10**9,
+            )
+            for target in targets
+            for reference in references
+        ]
+
     async def list(
         self,
         *,
@@ -148,10 +193,74 @@ class ToldImages:
             view
             for view in self.views
             if (reference is None or reference in view.reference)
+            and (registry is None or registry == view.registry)
+            and (not statuses or view.status in statuses)
             and (agent_id is None or agent_id in {each.agent_id for each in view.agents})
             and (after is None or view.key > after)
         ]
         return found[:limit]
+
+
+@dataclass
+class ToldCatalogue:
+    """Has `entries` by reference, and raises `refusal`; rescans are `task_id`."""
+
+    task_id: str = "rescan-1"
+    refusal: Exception | None = None
+    entries: dict[str, CatalogueEntry] = field(default_factory=dict)
+    protected: set[str] = field(default_factory=set)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def register(self, reference: str, *, who: Principal) -> CatalogueEntry:
+        self._note("register", who)
+        self.entries[reference] = catalogue_entry(reference)
+        return self.entries[reference]
+
+    async def forget(self, reference: str, *, who: Principal) -> CatalogueEntry:
+        self._note("forget", who)
+        if reference not in self.entries:
+            raise UnknownId(f"The catalogue has no image {reference}", id=reference)
+        return replace(self.entries[reference], status=EntryStatus.FORGOTTEN)
+
+    async def protect(self, reference: str, *, who: Principal) -> str:
+        self._note("protect", who)
+        self.protected.add(reference)
+        return reference
+
+    async def unprotect(self, reference: str, *, who: Principal) -> str:
+        self._note("unprotect", who)
+        if reference not in self.protected:
+            raise UnknownId(f"{reference} is not protected", id=reference)
+        self.protected.remove(reference)
+        return reference
+
+    async def rescan(self, registry: str | None, *, wait: bool, who: Principal) -> str:
+        self._note(f"rescan {registry or 'all'}{' waiting' if wait else ''}", who)
+        return self.task_id
+
+    def _note(self, deed: str, who: Principal) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.asked.append((deed, who.name))
+
+
+def catalogue_entry(reference: str) -> CatalogueEntry:
+    """An image of two platforms, of which nobody has looked at one."""
+    return CatalogueEntry(
+        reference=reference,
+        registry=reference.partition("/")[0],
+        repository=reference.rpartition(":")[0],
+        root_digest="sha256:" + "a" * 64,
+        size=5 * 10**9,
+        platforms=[
+            {"os": "linux", "architecture": "amd64", "variant": "", "size": 5 * 10**9},
+            {"os": "linux", "architecture": "arm64", "variant": "v8", "size": None},
+        ],
+        labels={"made.by": "test"},
+        status=EntryStatus.KNOWN,
+        seen_at=1.0,
+        updated_at=1.0,
+    )
 
 
 @dataclass(frozen=True)
@@ -168,6 +277,7 @@ class ToldRegistries:
     """Remembers registries, and raises `refusal` on adding."""
 
     known: dict[str, ToldRegistry] = field(default_factory=dict)
+    granted: dict[str, Grants] = field(default_factory=dict)
     refusal: Exception | None = None
 
     async def add(
@@ -188,6 +298,29 @@ class ToldRegistries:
         if host not in self.known:
             raise UnknownRegistry(f"There is no registry {host!r}", known=sorted(self.known))
         return self.known.pop(host)
+
+    async def grant(
+        self, path: str, users: Sequence[str], groups: Sequence[str], *, who: Principal
+    ) -> Grants:
+        return await self._granted(path, set(users), set(groups), who)
+
+    async def revoke(
+        self, path: str, users: Sequence[str], groups: Sequence[str], *, who: Principal
+    ) -> Grants:
+        del users, groups
+        return await self._granted(path, set(), set(), who)
+
+    async def grants(self) -> Sequence[Grants]:
+        return list(self.granted.values())
+
+    async def _granted(
+        self, path: str, users: set[str], groups: set[str], who: Principal
+    ) -> Grants:
+        assert who.is_superadmin
+        if self.refusal is not None:
+            raise self.refusal
+        self.granted[path] = Grants(path, tuple(sorted(users)), tuple(sorted(groups)))
+        return self.granted[path]
 
 
 @dataclass
@@ -273,6 +406,7 @@ class Api:
     images: ToldImages
     registries: ToldRegistries
     sessions: ToldSessions
+    catalogue: ToldCatalogue
     tokens: Mapping[str, str]
     client: httpx2.AsyncClient
 
@@ -313,6 +447,7 @@ def told_services(storage: Storage, tasks: Tasks) -> Services:
         tasks=tasks,
         registries=ToldRegistries(),
         sessions=ToldSessions(),
+        catalogue=ToldCatalogue(),
     )
 
 
@@ -327,6 +462,7 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
         images=(images := ToldImages()),
         registries=(registries := ToldRegistries()),
         sessions=(sessions := ToldSessions()),
+        catalogue=(catalogue := ToldCatalogue()),
     )
     access = services.access
     tokens = {}
@@ -351,6 +487,7 @@ async def running_api(storage: Storage, *, tasks: Tasks | None = None) -> AsyncI
                 images,
                 registries,
                 sessions,
+                catalogue,
                 tokens,
                 client,
             )

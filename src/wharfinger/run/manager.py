@@ -14,6 +14,8 @@ from wharfinger.manager.api.services import Services
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.background.timing import Timing
 from wharfinger.manager.catalogue.registries import Registries
+from wharfinger.manager.catalogue.rescan import Rescan
+from wharfinger.manager.catalogue.service import Catalogue
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.figures import Figures, SchedulerFigures
 from wharfinger.manager.fleet.service import Fleet
@@ -83,8 +85,10 @@ async def running_manager(
             readers=(read_events, read_containers),
         )
         preload = Preload(storage, bus, fleet.calls, registries, settings.limits, by)
-        unload = Unload(storage, bus, fleet.calls, by)
+        unload = Unload(storage, bus, fleet.calls, by, settings.protected_images)
         images = Images(storage, tasks, registries, client, preload, unload)
+        rescan = Rescan(storage, registries, client)
+        catalogue = Catalogue(storage, tasks, registries, client, rescan)
 
         metrics = Metrics()
         figures = Figures(storage, metrics.registry)
@@ -115,6 +119,7 @@ async def running_manager(
             tasks=tasks,
             registries=registries,
             sessions=sessions.service,
+            catalogue=catalogue,
             loops=(fleet.silence, fleet.stale, *tasks.loops, *sessions.loops),
         )
         app = create_app(services, metrics)

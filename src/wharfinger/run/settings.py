@@ -73,6 +73,11 @@ class ManagerSettings(BaseSettings):
     """Pulls in flight from one registry at most."""
     pulls_total: Annotated[int, Field(ge=1)] = 128
     """Pulls in flight in all at most."""
+    disk_margin: Annotated[int, BeforeValidator(_mem)] = 2**30
+    """Bytes that stay free on the disk of an engine's images (`1g`): no pull begins that would
+    leave less."""
+    protected_images: tuple[str, ...] = ()
+    """References no unload takes away, as shell patterns (`["registry.example/base/*"]`)."""
     agent_lost_seconds: Annotated[float, Field(gt=0)] = 15.0
     """Without a heartbeat for this long an agent is LOST."""
     task_retention_days: Annotated[float, Field(gt=0)] = 7.0
@@ -104,7 +109,9 @@ class ManagerSettings(BaseSettings):
     @property
     def limits(self) -> Limits:
         """The limits of pulls in flight."""
-        return Limits(self.pulls_per_agent, self.pulls_per_registry, self.pulls_total)
+        return Limits(
+            self.pulls_per_agent, self.pulls_per_registry, self.pulls_total, self.disk_margin
+        )
 
 
 class RemoteAgentSettings(BaseSettings):

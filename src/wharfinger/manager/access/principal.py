@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Role(StrEnum):
@@ -23,3 +24,7 @@ class Principal:
     def is_superadmin(self) -> bool:
         """Whether everything is allowed."""
         return self.role is Role.SUPERADMIN
+
+
+SYSTEM: Final = Principal("", "wharfinger", Role.SUPERADMIN)
+"""Who does what a program does at its own start, such as making the first superadmin."""

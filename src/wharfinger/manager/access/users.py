@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
+from wharfinger.manager.access import groups
 from wharfinger.manager.access.limits import LimitChanges, Limits, set_limits
 from wharfinger.manager.access.principal import Role
 from wharfinger.manager.access.tokens import IssuedToken, create_token
@@ -28,6 +29,7 @@ class UserView:
     role: Role
     created_at: float
     limits: Limits = field(default_factory=Limits)
+    groups: tuple[str, ...] = ()
 
 
 def add_user(conn: Connection, name: str, role: str) -> UserView:
@@ -53,7 +55,9 @@ def add_user(conn: Connection, name: str, role: str) -> UserView:
 
 def list_users(conn: Connection) -> list[UserView]:
     """All users, by name."""
-    return [_user(row) for row in conn.execute(select(users).order_by(users.c.name))]
+    by_id = groups.of_users(conn)
+    rows = conn.execute(select(users).order_by(users.c.name))
+    return [_user(row, by_id.get(row.id, ())) for row in rows]
 
 
 def remove_user(conn: Connection, name: str) -> UserView:
@@ -112,7 +116,7 @@ def user_names(conn: Connection, ids: Collection[str] | None = None) -> dict[str
 
 def _find(conn: Connection, name: str) -> UserView | None:
     row = conn.execute(select(users).where(users.c.name == name)).one_or_none()
-    return None if row is None else _user(row)
+    return None if row is None else _user(row, groups.of_user(conn, row.id))
 
 
 def _refuse_with_sessions(conn: Connection, user: UserView) -> None:
@@ -130,5 +134,5 @@ def _refuse_with_sessions(conn: Connection, user: UserView) -> None:
         )
 
 
-def _user(row: Row[Any]) -> UserView:
-    return UserView(row.id, row.name, Role(row.role), row.created_at, Limits.of(row))
+def _user(row: Row[Any], in_groups: tuple[str, ...]) -> UserView:
+    return UserView(row.id, row.name, Role(row.role), row.created_at, Limits.of(row), in_groups)

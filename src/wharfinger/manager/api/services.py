@@ -13,11 +13,15 @@ from wharfinger.contracts.ingest import (
     Report,
 )
 from wharfinger.domain.states import KernelStatus, TaskStatus
+from wharfinger.manager.access.grants import Grants
 from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.background.port import TaskView
+from wharfinger.manager.background.store import Noting
+from wharfinger.manager.catalogue.entries import CatalogueEntry
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
 from wharfinger.manager.images.listing import ImageView
+from wharfinger.manager.images.plans import PreloadPlan, UnloadPlan
 from wharfinger.manager.sessions.requests import SessionRequest
 from wharfinger.manager.sessions.views import SessionView
 from wharfinger.manager.storage.port import Storage
@@ -62,13 +66,13 @@ class Fleet(Protocol):
     async def transitions(self, agent_id: str) -> Sequence[TransitionView]:
         """Its states so far, oldest first."""
 
-    async def cordon(self, agent_id: str, *, by: str) -> AgentView:
+    async def cordon(self, agent_id: str, *, who: Principal) -> AgentView:
         """Close it to new sessions."""
 
-    async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
+    async def uncordon(self, agent_id: str, *, who: Principal) -> AgentView:
         """Open it to new sessions."""
 
-    async def retire(self, agent_id: str, *, by: str) -> AgentView:
+    async def retire(self, agent_id: str, *, who: Principal) -> AgentView:
         """Remove it."""
 
     async def register(self, said: Registration, bearer: str, /) -> Registered:
@@ -91,6 +95,16 @@ class Images(Protocol):
     ) -> str:
         """Start to take images away; the id of the task. Refuses by the tree of errors."""
 
+    async def preload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[PreloadPlan]:
+        """What `preload` would do, agent by agent. Refuses as it does; changes nothing."""
+
+    async def unload_plan(
+        self, targets: Sequence[str], references: Sequence[str]
+    ) -> Sequence[UnloadPlan]:
+        """What `unload` would do, agent by agent. Refuses as it does; changes nothing."""
+
     async def list(
         self,
         *,
@@ -102,7 +116,29 @@ class Images(Protocol):
         after: str | None = None,
         limit: int,
     ) -> Sequence[ImageView]:
-        """What is where, sorted by `key`; `after` is the key of the last one seen."""
+        """What is where, of what this user may use, sorted by `key`; `after` is the key of the last
+        one seen. Raises `InvalidRequest` for a status that is none."""
+
+
+class Catalogue(Protocol):
+    """The references users may ask for. All take canonical or short spellings, raise
+    `InvalidReference`, and enter the deed into the audit log."""
+
+    async def register(self, reference: str, *, who: Principal) -> CatalogueEntry:
+        """Make it known, meaning what its registry says now. Refuses by the tree of errors."""
+
+    async def forget(self, reference: str, *, who: Principal) -> CatalogueEntry:
+        """Take it out; raises `UnknownId`."""
+
+    async def protect(self, reference: str, *, who: Principal) -> str:
+        """Keep it from being unloaded; the canonical reference."""
+
+    async def unprotect(self, reference: str, *, who: Principal) -> str:
+        """Let it be unloaded again; raises `UnknownId` when it was not protected."""
+
+    async def rescan(self, registry: str | None, *, wait: bool, who: Principal) -> str:
+        """Start to read registries' catalogues; the id of the task. Raises `UnknownRegistry`, and
+        `RescanBlocked` when it would have to wait and may not."""
 
 
 class StreamEvent(Protocol):
@@ -144,8 +180,9 @@ class Tasks(Protocol):
     async def transitions(self, task_id: str) -> Sequence[TransitionView]:
         """Its states so far, oldest first."""
 
-    async def cancel(self, task_id: str, *, by: str) -> TaskView:
-        """Ask for its end; raises `Conflict` when it has ended otherwise."""
+    async def cancel(self, task_id: str, *, by: str, noting: Noting | None = None) -> TaskView:
+        """Ask for its end, with `noting` in the same transaction; raises `Conflict` when it has
+        ended otherwise."""
 
     def watch(
         self, task_id: str, *, last_event_id: str | None
@@ -243,6 +280,19 @@ class Registries(Protocol):
     async def remove(self, host: str, *, who: Principal) -> RegistryView:
         """Forget it; raises `UnknownRegistry`."""
 
+    async def grant(
+        self, path: str, users: Sequence[str], groups: Sequence[str], *, who: Principal
+    ) -> Grants:
+        """Limit the images below a path to these, beside whom it is for already."""
+
+    async def revoke(
+        self, path: str, users: Sequence[str], groups: Sequence[str], *, who: Principal
+    ) -> Grants:
+        """Take a path from these; with nobody named it is open to all again."""
+
+    async def grants(self) -> Sequence[Grants]:
+        """Whom every limited path is for."""
+
 
 class RunningLoop(Protocol):
     """A loop of the manager, as readiness looks at it."""
@@ -267,5 +317,6 @@ class Services:
     tasks: Tasks
     registries: Registries
     sessions: Sessions
+    catalogue: Catalogue
     loops: Sequence[RunningLoop] = ()
     drain: asyncio.Event = field(default_factory=asyncio.Event)

@@ -21,6 +21,9 @@ from wharfinger.contracts.ingest import (
 from wharfinger.domain.errors import StaleIncarnation, Unauthenticated, WharfingerError
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
+from wharfinger.manager.access import audit
+from wharfinger.manager.access.audit import Action
+from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.access.tokens import join_token_valid
 from wharfinger.manager.bus.port import Bus, Message
 from wharfinger.manager.catalogue.vault import Vault
@@ -122,19 +125,19 @@ class Fleet:
         """Its states so far, oldest first."""
         return await self._storage.read(history, AGENT_TRANSITIONS.name, agent_id)
 
-    async def cordon(self, agent_id: str, *, by: str) -> AgentView:
+    async def cordon(self, agent_id: str, *, who: Principal) -> AgentView:
         """Close it to new sessions."""
-        log.info("agent cordoned", agent=agent_id, by=by)
-        return await self._storage.write(_cordon, agent_id, cordoned=True)
+        log.info("agent cordoned", agent=agent_id, by=who.name)
+        return await self._storage.write(_cordon, agent_id, cordoned=True, who=who)
 
-    async def uncordon(self, agent_id: str, *, by: str) -> AgentView:
+    async def uncordon(self, agent_id: str, *, who: Principal) -> AgentView:
         """Open it to new sessions."""
-        log.info("agent uncordoned", agent=agent_id, by=by)
-        return await self._storage.write(_cordon, agent_id, cordoned=False)
+        log.info("agent uncordoned", agent=agent_id, by=who.name)
+        return await self._storage.write(_cordon, agent_id, cordoned=False, who=who)
 
-    async def retire(self, agent_id: str, *, by: str) -> AgentView:
+    async def retire(self, agent_id: str, *, who: Principal) -> AgentView:
         """Remove it: its process is refused from now on, and its open attempts end."""
-        view = await self._storage.write(_retire, agent_id, by=by)
+        view = await self._storage.write(_retire, agent_id, who=who)
         await self._ring()
         return view
 
@@ -227,8 +230,9 @@ def _shown(conn: Connection, agent_id: str) -> AgentView:
     return view
 
 
-def _cordon(conn: Connection, agent_id: str, *, cordoned: bool) -> AgentView:
+def _cordon(conn: Connection, agent_id: str, *, cordoned: bool, who: Principal) -> AgentView:
     agents.cordon(conn, agent_id, cordoned=cordoned)
+    audit.note(conn, who, Action.AGENT_CORDON if cordoned else Action.AGENT_UNCORDON, agent_id)
     return _shown(conn, agent_id)
 
 
@@ -331,8 +335,10 @@ def _lose_silent(conn: Connection, silence: float, *, by: str) -> list[str]:
     return lost
 
 
-def _retire(conn: Connection, agent_id: str, *, by: str) -> AgentView:
+def _retire(conn: Connection, agent_id: str, *, who: Principal) -> AgentView:
+    by = f"user {who.name}"
     view = agents.retire(conn, agent_id, by=by)
+    audit.note(conn, who, Action.AGENT_REMOVE, agent_id)
     retired = Failure(FailureClass.AGENT_LOST, f"agent {agent_id} was retired by an admin")
     attempts.fail_open_of(conn, agent_id, retired, by=by)
     return view

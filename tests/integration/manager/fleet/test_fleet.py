@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from rig.people import ROOT
 from rig.queues import insert_session
 from rig.rows import insert_agent
 from rig.tasks import UnreliableStorage, eventually
@@ -247,10 +248,10 @@ async def test_an_agent_with_running_sessions_is_not_retired_unless_it_is_lost(
     here = {"status": KernelStatus.RUNNING, "agent_id": "a-1"}
     await storage.write(insert_session, "s-running", here)
     with pytest.raises(Conflict, match="sessions run on agent a-1") as refused:
-        await fleet.retire("a-1", by="user ada")
+        await fleet.retire("a-1", who=ROOT)
     assert refused.value.detail["sessions"] == ["s-running"]
     await silent(fleet, clock)
-    assert (await fleet.retire("a-1", by="user ada")).status is AgentStatus.RETIRED
+    assert (await fleet.retire("a-1", who=ROOT)).status is AgentStatus.RETIRED
 
 
 async def test_a_silent_agent_is_lost_and_back_when_it_reports(
@@ -353,7 +354,7 @@ async def test_a_removed_agent_is_refused_and_its_images_are_gone(
 ) -> None:
     process = await joined(fleet, join_token)
     await process.report("v2", InventoryImage(image_id="sha256:1", tags=("h/a:v1",)))
-    view = await fleet.retire("a-1", by="user u1")
+    view = await fleet.retire("a-1", who=ROOT)
     assert view.status is AgentStatus.RETIRED
     assert await fleet.agents() == []
     assert await fleet.agent_images("a-1") == []

@@ -81,6 +81,23 @@ class UnknownId(Failure):
     """`errors.UnknownId`."""
 
 
+@strawberry.type(description="Images are being downloaded, so that no rescan can begin now")
+class RescanBlocked(Failure):
+    """`errors.RescanBlocked`. `taskIds` are what it would wait for."""
+
+    task_ids: list[strawberry.ID]
+
+    @classmethod
+    def of(cls, error: WharfingerError) -> Self:
+        """From the error raised."""
+        return cls(
+            class_=error.code,
+            message=error.message,
+            detail=json(error.detail),
+            task_ids=[strawberry.ID(task_id) for task_id in error.detail.get("taskIds", ())],
+        )
+
+
 @strawberry.type(description="The present state does not allow this")
 class Conflict(Failure):
     """`errors.Conflict`."""
@@ -134,6 +151,7 @@ HANDLERS: Final[tuple[strawberry.ExceptionHandler[Any, Any], ...]] = (
     Named(errors.InvalidReference, InvalidReference),
     Named(errors.Forbidden, Forbidden),
     Named(errors.UnknownId, UnknownId),
+    Named(errors.RescanBlocked, RescanBlocked),
     Named(errors.Conflict, Conflict),
     Named(errors.InvalidRequest, InvalidRequest),
     NamedByClass(),

@@ -1,10 +1,15 @@
 """What can be done."""
 
+from functools import partial
+
 import strawberry
 
 from wharfinger.domain.errors import Conflict, Forbidden
+from wharfinger.manager.access import audit
+from wharfinger.manager.access.audit import Action
 from wharfinger.manager.access.principal import Role
 from wharfinger.manager.api.graphql.context import Context, Info, owning
+from wharfinger.manager.api.graphql.image_fields import ImageMutations
 from wharfinger.manager.api.graphql.inputs import KernelSpec, limit_changes, session_request
 from wharfinger.manager.api.graphql.people import JoinTokenCreated, Token, TokenCreated, User
 from wharfinger.manager.api.graphql.results import (
@@ -30,7 +35,7 @@ from wharfinger.manager.sessions.views import SessionView
 
 
 @strawberry.type
-class Mutation:
+class Mutation(ImageMutations):
     """Who may do what stands in `wharfinger.manager.access.permissions`."""
 
     @strawberry.mutation
@@ -59,8 +64,16 @@ class Mutation:
     async def cancel_task(self, info: Info, id: strawberry.ID) -> CancelTaskResult:  # noqa: A002
         """Ask for a task's end. It is cancelled once every part has stopped."""
         tasks = info.context.services.tasks
-        owning(info).require((await tasks.show(id)).owner_id, f"Task {id}")
-        return Task.of(await tasks.cancel(id, by=info.context.by), whole=False)
+        task = await tasks.show(id)
+        owning(info).require(task.owner_id, f"Task {id}")
+        noting = partial(
+            audit.note,
+            who=info.context.principal,
+            action=Action.TASK_CANCEL,
+            target=id,
+            name=task.name,
+        )
+        return Task.of(await tasks.cancel(id, by=info.context.by, noting=noting), whole=False)
 
     @strawberry.mutation
     async def create_session(
@@ -119,7 +132,8 @@ class Mutation:
     @strawberry.mutation
     async def cordon_agent(self, info: Info, id: strawberry.ID) -> AgentChangeResult:  # noqa: A002
         """Close an agent to new sessions."""
-        return Agent.of(await info.context.services.fleet.cordon(id, by=info.context.by))
+        fleet, who = info.context.services.fleet, info.context.principal
+        return Agent.of(await fleet.cordon(id, who=who))
 
     @strawberry.mutation
     async def uncordon_agent(
@@ -128,12 +142,14 @@ class Mutation:
         id: strawberry.ID,  # noqa: A002
     ) -> AgentChangeResult:
         """Open an agent to new sessions."""
-        return Agent.of(await info.context.services.fleet.uncordon(id, by=info.context.by))
+        fleet, who = info.context.services.fleet, info.context.principal
+        return Agent.of(await fleet.uncordon(id, who=who))
 
     @strawberry.mutation
     async def remove_agent(self, info: Info, id: strawberry.ID) -> AgentChangeResult:  # noqa: A002
         """Retire an agent. Its process is refused from now on."""
-        return Agent.of(await info.context.services.fleet.retire(id, by=info.context.by))
+        fleet, who = info.context.services.fleet, info.context.principal
+        return Agent.of(await fleet.retire(id, who=who))
 
     @strawberry.mutation
     async def add_registry(
@@ -152,18 +168,21 @@ class Mutation:
     @strawberry.mutation
     async def create_join_token(self, info: Info, label: str) -> CreateJoinTokenResult:
         """A token that agents may join with."""
-        issued = await info.context.services.access.create_join_token(label)
+        access, who = info.context.services.access, info.context.principal
+        issued = await access.create_join_token(label, who=who)
         return JoinTokenCreated(id=strawberry.ID(issued.id), token=issued.token)
 
     @strawberry.mutation
     async def add_user(self, info: Info, name: str, role: str = "user") -> AddUserResult:
         """Add a user, who has no token yet."""
-        return User.of(await info.context.services.access.add_user(name, role))
+        access, who = info.context.services.access, info.context.principal
+        return User.of(await access.add_user(name, role, who=who))
 
     @strawberry.mutation
     async def remove_user(self, info: Info, name: str) -> RemoveUserResult:
         """Remove a user and their tokens. The last superadmin stays, and who has sessions."""
-        return User.of(await info.context.services.access.remove_user(name))
+        access, who = info.context.services.access, info.context.principal
+        return User.of(await access.remove_user(name, who=who))
 
     @strawberry.mutation
     async def set_user_limits(
@@ -184,7 +203,8 @@ class Mutation:
             gpu=gpu,
             scaling_groups=scaling_groups,
         )
-        return User.of(await info.context.services.access.set_limits(name, changes))
+        access, who = info.context.services.access, info.context.principal
+        return User.of(await access.set_limits(name, changes, who=who))
 
     @strawberry.mutation
     async def create_token(self, info: Info, user: str, label: str) -> CreateTokenResult:
@@ -192,7 +212,7 @@ class Mutation:
         access = info.context.services.access
         # a name that does not exist is no more told to others than one that does
         owning(info).require(await access.user_id(user) or "", f"The account {user!r}")
-        issued = await access.create_token(user, label)
+        issued = await access.create_token(user, label, who=info.context.principal)
         return TokenCreated(id=strawberry.ID(issued.id), token=issued.token)
 
     @strawberry.mutation
@@ -200,7 +220,7 @@ class Mutation:
         """Make a token of yours worthless, or anybody's as a superadmin."""
         access = info.context.services.access
         owning(info).require((await access.token(id)).user_id, f"Token {id}")
-        return Token.of(await access.revoke_token(id))
+        return Token.of(await access.revoke_token(id, who=info.context.principal))
 
 
 def _may_cancel(context: Context, view: SessionView, *, force: bool) -> None:

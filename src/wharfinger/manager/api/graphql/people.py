@@ -86,7 +86,8 @@ class Viewer:
 
 @strawberry.type(description="Somebody who may have tokens and sessions")
 class User:
-    """A user. `scalingGroups` are those they may use; null is all."""
+    """A user. `scalingGroups` are those they may use; null is all. `groups` are those of users,
+    which images may be limited to."""
 
     id: strawberry.ID
     name: str
@@ -94,6 +95,7 @@ class User:
     created_at: datetime
     limits: UserLimits
     scaling_groups: list[str] | None
+    groups: list[str]
 
     @classmethod
     def of(cls, view: UserView) -> Self:
@@ -106,6 +108,7 @@ class User:
             created_at=moment(view.created_at),
             limits=UserLimits.of(view.limits),
             scaling_groups=None if groups is None else list(groups),
+            groups=list(view.groups),
         )
 
     @strawberry.field

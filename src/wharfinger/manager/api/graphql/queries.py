@@ -8,6 +8,7 @@ from wharfinger.domain.errors import InvalidRequest
 from wharfinger.domain.states import KernelStatus, S, TaskStatus
 from wharfinger.manager.api.graphql.connections import Connection, key_of, page, page_size
 from wharfinger.manager.api.graphql.context import Info, owning
+from wharfinger.manager.api.graphql.image_fields import ImageQueries
 from wharfinger.manager.api.graphql.people import Token, User, Viewer
 from wharfinger.manager.api.graphql.results import AgentResult, SessionResult, TaskResult
 from wharfinger.manager.api.graphql.sessions import Session
@@ -15,7 +16,7 @@ from wharfinger.manager.api.graphql.types import Agent, Image, Registry, Task
 
 
 @strawberry.type
-class Query:
+class Query(ImageQueries):
     """Who may ask what stands in `wharfinger.manager.access.permissions`."""
 
     @strawberry.field
@@ -43,12 +44,16 @@ class Query:
             str | None, strawberry.argument(description="A part of the reference")
         ] = None,
         agent_id: strawberry.ID | None = None,
+        registry: str | None = None,
+        statuses: list[str] | None = None,
     ) -> Connection[Image]:
-        """What is where, by reference."""
+        """What is where, by reference: those you may use."""
         size = page_size(first)
         views = await info.context.services.images.list(
             who=info.context.principal,
             reference=reference,
+            registry=registry,
+            statuses=statuses or (),
             agent_id=agent_id,
             after=key_of(after),
             limit=size + 1,

@@ -14,9 +14,17 @@ from wharfinger.manager.api.graphql.failures import (
     Refused,
     RegistryAccessDenied,
     RegistryUnreachable,
+    RescanBlocked,
     UnknownId,
     UnknownRegistry,
     UnknownSelector,
+)
+from wharfinger.manager.api.graphql.images import (
+    CatalogueImage,
+    ImageGrants,
+    ImageProtection,
+    PreloadPlanned,
+    UnloadPlanned,
 )
 from wharfinger.manager.api.graphql.people import JoinTokenCreated, Token, TokenCreated, User
 from wharfinger.manager.api.graphql.sessions import Session
@@ -78,6 +86,51 @@ UnloadImageResult = Annotated[
     | InvalidRequest,
     strawberry.union("UnloadImageResult"),
 ]
+PreloadPlanResult = Annotated[
+    PreloadPlanned
+    | UnknownSelector
+    | NoAgents
+    | UnknownRegistry
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused
+    | Forbidden
+    | InvalidRequest,
+    strawberry.union("PreloadPlanResult"),
+]
+UnloadPlanResult = Annotated[
+    UnloadPlanned | UnknownSelector | NoAgents | InvalidReference | Forbidden | InvalidRequest,
+    strawberry.union("UnloadPlanResult"),
+]
+RegisterImageResult = Annotated[
+    CatalogueImage
+    | UnknownRegistry
+    | InvalidReference
+    | ImageNotFound
+    | RegistryAccessDenied
+    | RegistryUnreachable
+    | Refused
+    | Forbidden,
+    strawberry.union("RegisterImageResult"),
+]
+ForgetImageResult = Annotated[
+    CatalogueImage | UnknownId | InvalidReference | Forbidden,
+    strawberry.union("ForgetImageResult"),
+]
+ProtectImageResult = Annotated[
+    ImageProtection | UnknownId | InvalidReference | Forbidden,
+    strawberry.union("ProtectImageResult"),
+]
+RescanImagesResult = Annotated[
+    BackgroundTaskStarted | RescanBlocked | UnknownRegistry | Forbidden | InvalidRequest,
+    strawberry.union("RescanImagesResult"),
+]
+GrantImagesResult = Annotated[
+    ImageGrants | UnknownId | UnknownRegistry | Forbidden | Conflict | InvalidRequest,
+    strawberry.union("GrantImagesResult"),
+]
 AddRegistryResult = Annotated[
     Registry
     | Forbidden
@@ -105,6 +158,9 @@ RemoveUserResult = Annotated[
 ]
 SetUserLimitsResult = Annotated[
     User | UnknownId | Forbidden | InvalidRequest, strawberry.union("SetUserLimitsResult")
+]
+ChangeUserGroupsResult = Annotated[
+    User | UnknownId | Forbidden | InvalidRequest, strawberry.union("ChangeUserGroupsResult")
 ]
 CreateTokenResult = Annotated[
     TokenCreated | UnknownId | Forbidden | InvalidRequest, strawberry.union("CreateTokenResult")

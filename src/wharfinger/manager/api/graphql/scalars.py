@@ -32,6 +32,11 @@ def big(number: int) -> BigInt:
     return BigInt(number)
 
 
+def maybe_big(number: int | None) -> BigInt | None:
+    """The same for what may not be known."""
+    return None if number is None else big(number)
+
+
 def moment(seconds: float) -> datetime:
     """A `DateTime` from seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC)

@@ -84,7 +84,7 @@ class Kernel:
             root_digest=row.root_digest,
             status=row.status.value,
             status_info=row.status_info.value if row.status_info else "",
-            status_data=None if row.status_data is None else json(dict(row.status_data)),
+            status_data=None if view.status_data is None else json(dict(view.status_data)),
             attempts=row.attempts,
             exit_code=row.exit_code,
             failure=FailureReport.of(row.failure.to_json() if row.failure else None),

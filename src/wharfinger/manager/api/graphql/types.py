@@ -9,7 +9,14 @@ from strawberry.scalars import JSON
 
 from wharfinger.contracts.ingest import EngineFacts
 from wharfinger.manager.api.graphql.context import Info
-from wharfinger.manager.api.graphql.scalars import BigInt, big, json, maybe_moment, moment
+from wharfinger.manager.api.graphql.scalars import (
+    BigInt,
+    big,
+    json,
+    maybe_big,
+    maybe_moment,
+    moment,
+)
 from wharfinger.manager.api.services import RegistryView, TransitionView
 from wharfinger.manager.background.port import TaskView
 from wharfinger.manager.fleet.views import AgentImageView, AgentView
@@ -67,6 +74,19 @@ class AgentImage:
         )
 
 
+@strawberry.type(description="The file system that holds an engine's images")
+class Disk:
+    """In bytes; `free` is what may still be written."""
+
+    free: BigInt
+    total: BigInt
+
+    @classmethod
+    def of(cls, disk: Mapping[str, int] | None) -> Self | None:
+        """From its JSON."""
+        return None if disk is None else cls(free=big(disk["free"]), total=big(disk["total"]))
+
+
 @strawberry.type(description="The process beside one container engine")
 class Agent:
     """`images` and `transitions` are read when asked for. `occupied` is what the kernels bound to
@@ -84,6 +104,7 @@ class Agent:
     slots: JSON
     occupied: JSON
     sessions: int
+    disk: Disk | None = strawberry.field(description="Null where the agent cannot see it")
     heard_seconds_ago: float
 
     @classmethod
@@ -102,6 +123,7 @@ class Agent:
             slots=json(dict(view.slots)),
             occupied=json(dict(view.occupied)),
             sessions=view.sessions,
+            disk=Disk.of(view.disk),
             heard_seconds_ago=view.heard_seconds_ago,
         )
 
@@ -118,21 +140,52 @@ class Agent:
         return [Transition.of(view, await info.context.actor(view.by)) for view in views]
 
 
+@strawberry.type(description="A platform an image is for")
+class ImagePlatform:
+    """`size` is in compressed bytes; null where nobody has looked."""
+
+    os: str
+    architecture: str
+    variant: str
+    size: BigInt | None
+
+    @classmethod
+    def of(cls, platform: Mapping[str, Any]) -> Self:
+        """From its JSON."""
+        return cls(
+            os=platform["os"],
+            architecture=platform["architecture"],
+            variant=platform["variant"],
+            size=maybe_big(platform["size"]),
+        )
+
+
 @strawberry.type(description="Where an image is")
 class ImageAgent:
     """One agent that has to do with it."""
 
     agent_id: strawberry.ID
     status: str = strawberry.field(description="present, pulling or removing")
+    size: BigInt = strawberry.field(
+        description="Bytes as its engine counts; 0 while it is not there"
+    )
 
 
 @strawberry.type(description="An image known to the cluster")
 class Image:
-    """One reference at one root digest. `size` is in bytes."""
+    """One reference at one root digest. `size` is in bytes. `status` is known, missing (its
+    registry no longer has it), forgotten, or unregistered (on agents, but not in the catalogue).
+    `bytesOnAgents` counts layers shared with other images too."""
 
     reference: str
     root_digest: str | None
     size: BigInt
+    status: str
+    registry: str
+    protected: bool = strawberry.field(description="Whether no unload takes it away")
+    platforms: list[ImagePlatform]
+    labels: JSON
+    bytes_on_agents: BigInt
     agents: list[ImageAgent]
 
     @classmethod
@@ -142,8 +195,16 @@ class Image:
             reference=view.reference,
             root_digest=view.root_digest,
             size=big(view.size),
+            status=view.status,
+            registry=view.registry,
+            protected=view.protected,
+            platforms=[ImagePlatform.of(each) for each in view.platforms],
+            labels=json(dict(view.labels)),
+            bytes_on_agents=big(view.bytes_on_agents),
             agents=[
-                ImageAgent(agent_id=strawberry.ID(each.agent_id), status=each.status)
+                ImageAgent(
+                    agent_id=strawberry.ID(each.agent_id), status=each.status, size=big(each.size)
+                )
                 for each in view.agents
             ],
         )
@@ -223,6 +284,10 @@ class Task:
     progress: Progress
     message: str
     failure: FailureReport | None
+    detail: JSON | None = strawberry.field(description="What else its end has to say")
+    waits_for: list[strawberry.ID] = strawberry.field(
+        description="The tasks that have to end before it begins"
+    )
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -240,6 +305,8 @@ class Task:
             progress=Progress(current=big(view.current), total=big(view.total), unit=view.unit),
             message=view.message,
             failure=FailureReport.of(view.failure.to_json() if view.failure else None),
+            detail=None if view.detail is None else json(dict(view.detail)),
+            waits_for=[strawberry.ID(task_id) for task_id in view.waits_for],
             created_at=moment(view.created_at),
             started_at=maybe_moment(view.started_at),
             ended_at=maybe_moment(view.ended_at),
