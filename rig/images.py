@@ -13,6 +13,7 @@ import shutil
 import tarfile
 import urllib.request
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -27,6 +28,7 @@ OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
 
+_PUSHED_AT_ONCE = 4
 _CREATED = "2026-01-01T00:00:00Z"
 
 
@@ -59,6 +61,7 @@ class Pushed:
     media_type: str
     size: int
     """Bytes of the manifest or index."""
+    config_size: int = 0
 
 
 def digest(raw: bytes) -> str:
@@ -151,7 +154,7 @@ def push(
         }
         raw = json.dumps(manifest).encode()
         root = pusher.manifest(repository, tag, raw, media_type)
-    return Pushed(root, digest(config_raw), tuple(layers), media_type, len(raw))
+    return Pushed(root, digest(config_raw), tuple(layers), media_type, len(raw), len(config_raw))
 
 
 def push_index(
@@ -183,6 +186,38 @@ def push_index(
     with Pusher(host, credentials) as pusher:
         root = pusher.manifest(repository, tag, raw, media_type)
     return Pushed(root, "", (), media_type, len(raw))
+
+
+def push_many(host: str, repository: str, count: int, *, differing: int) -> None:
+    """Push tags `v0`, `v1`, …: `differing` manifests of one small layer and config, in turn."""
+    pushed = push(host, repository, "base", [layer({})])
+    config, (only,) = pushed.config_digest, pushed.layers
+
+    def manifest(number: int) -> bytes:
+        return json.dumps(
+            {
+                "schemaVersion": 2,
+                "mediaType": OCI_MANIFEST,
+                "config": {"mediaType": OCI_CONFIG, "size": pushed.config_size, "digest": config},
+                "layers": [
+                    {
+                        "mediaType": _layer_type(only, oci=True),
+                        "size": only.size,
+                        "digest": only.digest,
+                    }
+                ],
+                "annotations": {"number": str(number % differing)},
+            }
+        ).encode()
+
+    def put(numbers: Sequence[int]) -> None:
+        with Pusher(host) as pusher:
+            for number in numbers:
+                pusher.manifest(repository, f"v{number}", manifest(number), OCI_MANIFEST)
+
+    with ThreadPoolExecutor(_PUSHED_AT_ONCE) as threads:
+        shares = [range(start, count, _PUSHED_AT_ONCE) for start in range(_PUSHED_AT_ONCE)]
+        list(threads.map(put, shares))
 
 
 class Pusher:

@@ -1,6 +1,7 @@
 """A real docker-registry on loopback: open, with passwords, or with a token server."""
 
 import ctypes
+import http.client
 import json
 import re
 import secrets
@@ -15,6 +16,7 @@ from rig.ports import free_port
 from rig.token_server import TokenServer
 
 _ACCESS = re.compile(r'^\S+ - \S+ \[[^\]]+\] "(?P<method>[A-Z]+) (?P<path>\S+) HTTP/')
+_UNCHANGED = re.compile(r'^\S+ - \S+ \[[^\]]+\] "[^"]*" 304 ', re.MULTILINE)
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 
@@ -84,6 +86,17 @@ class Registry:
         """
         lines = self.log_path.read_text(errors="replace").splitlines()
         return [(m["method"], m["path"]) for line in lines if (m := _ACCESS.match(line))]
+
+    def unchanged(self) -> int:
+        """How many requests were answered with 304 so far."""
+        return len(_UNCHANGED.findall(self.log_path.read_text(errors="replace")))
+
+    def delete(self, repository: str, digest: str) -> None:
+        """Delete a manifest with all its tags. For one that lets everybody in."""
+        connection = http.client.HTTPConnection(self.host, timeout=10)
+        connection.request("DELETE", f"/v2/{repository}/manifests/{digest}")
+        assert connection.getresponse().status == http.HTTPStatus.ACCEPTED
+        connection.close()
 
     def _config(self) -> dict[str, Any]:
         config: dict[str, Any] = {

@@ -15,6 +15,7 @@ RAW_LIMIT: Final = 2000
 
 _RETRY_AFTER_LIMIT: Final = 24 * 3600.0
 _DENIED: Final = frozenset({"DENIED", "UNAUTHORIZED"})
+_NOT_OFFERED: Final = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
@@ -63,6 +64,8 @@ def refusal(
     if status == HTTPStatus.NOT_FOUND:
         return failure(FailureClass.NOT_FOUND, f"{asked}: the registry does not have it", raw)
     text = f"{asked}: the registry answered HTTP {status}"
+    if status in _NOT_OFFERED or "UNSUPPORTED" in codes:
+        return failure(FailureClass.UNSUPPORTED, f"{text}: it does not offer this", raw)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return passing(FailureClass.REGISTRY_ERROR, text, raw, wait)
     return failure(FailureClass.REGISTRY_ERROR, text, raw)

@@ -20,6 +20,7 @@ from wharfinger.registry.manifests import (
 )
 from wharfinger.registry.transport import Answer
 
+_HEAD_REFUSED: Final = frozenset({FailureClass.UNSUPPORTED, FailureClass.REGISTRY_ERROR})
 _LARGE: Final = 1024 * 1024
 
 
@@ -72,8 +73,11 @@ class Repository:
         return digest, parse_manifest(answer.body, content_type, asked=asked)
 
     async def digest(self, name: str, known: str | None) -> str:
-        """What a tag or digest means now, by HEAD; what a new digest is good for shows when its
-        document is read. `known` is what it meant before: registries then need not look it up.
+        """The digest of a tag or digest as it is now, by HEAD.
+
+        What a new one is good for shows when its document is read. `known` is what a tag meant
+        before: registries then need not look it up. Of a digest they would say that nothing
+        changed, without a look whether they have it.
 
         Where HEAD tells nothing, the document is read, and its digest computed.
         """
@@ -88,7 +92,7 @@ class Repository:
                 unless=None if known is None else f'"{known}"',
             )
         except FailureError as error:
-            if error.failure.failure_class is not FailureClass.REGISTRY_ERROR:
+            if error.failure.failure_class not in _HEAD_REFUSED:
                 raise
             return (await self.manifest(name))[0]  # some registries refuse HEAD
         if answer.status == HTTPStatus.NOT_MODIFIED and known is not None:

@@ -108,6 +108,10 @@ class Registries:
         """Every path that is not for everybody, sorted."""
         return await self._storage.read(grants.all_grants)
 
+    async def require(self, registry_host: str) -> None:
+        """Raise `UnknownRegistry`, naming the known, unless it is known."""
+        await self._storage.read(_find, registry_host)
+
     async def connection(self, registry_host: str) -> RegistryConnection:
         """How to reach the registry of a reference; raises `UnknownRegistry` naming the known."""
         row = await self._storage.read(_find, registry_host)
