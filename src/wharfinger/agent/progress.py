@@ -84,9 +84,9 @@ class PullProgress:
         return self._busy_with()
 
     @property
-    def left(self) -> int:
-        """Bytes of the manifest's layers that are not done."""
-        return self._image.total - self._image.done
+    def to_download(self) -> int:
+        """Bytes of the manifest's layers that are not here yet."""
+        return self._image.to_download
 
     def report(self, attempt_id: str) -> AttemptProgress:
         """The present state in the words of the wire; each report is a sample of the rate."""

@@ -11,7 +11,7 @@ from wharfinger.agent.engine.port import Engine, EngineError, LocalImage
 from wharfinger.agent.progress import PullProgress
 from wharfinger.contracts.rpc import PullOrder
 from wharfinger.contracts.wire import DiskSpace
-from wharfinger.domain.disk import needed, shortfall
+from wharfinger.domain.disk import kept, needed, shortfall
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.identity import holds
 from wharfinger.domain.sizes import size
@@ -50,14 +50,14 @@ class _Claim:
         return [each for digest, each in self.missing.layers.items() if digest not in fetched]
 
     def needs(self, fetched: Collection[str]) -> int:
-        """Bytes it takes at least, from its beginning to its end."""
+        """Bytes it takes at least at its peak, from its beginning on."""
         return needed(self.downloads(fetched), self.store)
 
     def still_needs(self, fetched: Collection[str]) -> int:
-        """What is left of that, in proportion to its progress."""
+        """Bytes it is yet to keep at least: what is downloaded becomes no less when unpacked."""
         missing = self.missing.size
-        left = min(self.progress.left, missing)
-        return self.needs(fetched) * left // missing if missing else 0
+        left = min(self.progress.to_download, missing)
+        return kept(self.downloads(fetched), self.store) * left // missing if missing else 0
 
 
 class Room:

@@ -16,7 +16,7 @@ _WORTH_NOTING: Final = 64 * 1024 * 1024
 
 
 def needed(missing: Sequence[int], store: str) -> int:
-    """Bytes a store takes at least for these layers (compressed bytes, lowest first).
+    """Bytes a store takes at its peak, at least, for these layers (compressed bytes, lowest first).
 
     * The classic store unpacks one layer after another and keeps the download of each until it is
       unpacked (measured: 1 GiB of one layer that nothing compresses takes 2050 MiB at its peak,
@@ -26,12 +26,16 @@ def needed(missing: Sequence[int], store: str) -> int:
     * Of another store nothing is sure but the layers themselves. Podman buffers downloads on
       whichever file system `TMPDIR` is.
     """
-    if store == CONTAINERD:
-        return 2 * sum(missing)
-    if store == CLASSIC:
-        so_far = accumulate(missing)
-        return max((total + size for total, size in zip(so_far, missing, strict=True)), default=0)
-    return sum(missing)
+    if store != CLASSIC:
+        return kept(missing, store)
+    so_far = accumulate(missing)
+    return max((total + size for total, size in zip(so_far, missing, strict=True)), default=0)
+
+
+def kept(missing: Sequence[int], store: str) -> int:
+    """Bytes a store has taken at least when all is there, which is what counts of other pulls:
+    their peaks need not fall together."""
+    return 2 * sum(missing) if store == CONTAINERD else sum(missing)
 
 
 def shortfall(free: int, needed: int, margin: int) -> int:

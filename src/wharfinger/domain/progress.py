@@ -60,6 +60,11 @@ class ImageProgress:
         return self._shown
 
     @property
+    def to_download(self) -> int:
+        """Bytes that are not here yet, unpacked or not."""
+        return 0 if self._verified else self.total - sum(self._downloaded.values())
+
+    @property
     def activity(self) -> int:
         """A number that grows with every byte downloaded or extracted and never otherwise."""
         return sum(self._downloaded.values()) + sum(self._extracted.values())

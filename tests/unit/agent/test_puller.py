@@ -15,6 +15,7 @@ from wharfinger.agent.puller import Puller
 from wharfinger.agent.room import Room
 from wharfinger.contracts.ingest import Event, ImagePullFailed, ImagePullFinished, ImagePullStarted
 from wharfinger.contracts.rpc import PullOrder, PullOutcome, PullPolicy
+from wharfinger.contracts.wire import DiskSpace, LayerSize
 from wharfinger.domain.failures import Failure, FailureClass
 
 BROKEN = EngineError(Failure(FailureClass.NETWORK, "the registry went away"))
@@ -117,6 +118,22 @@ async def test_what_is_not_on_the_host_has_failed_for_everybody(
     for end in await yard.ends(2):
         assert isinstance(end, ImagePullFailed)
         assert end.failure.failure_class is failure_class
+
+
+async def test_what_cannot_fit_is_refused_to_everybody_and_never_asked_for() -> None:
+    yard = Yard()
+    yard.engine.space = DiskSpace(free=10, total=100)
+    layer = LayerSize(digest=DIGEST, size=5)
+    orders = [
+        order(each, f"{NAME}:{each}").model_copy(update={"layers": (layer,), "disk_margin": 1})
+        for each in ("t1", "t2")
+    ]
+    await yard.puller.check_and_pull(orders, 5)
+    for end in await yard.ends(2):
+        assert isinstance(end, ImagePullFailed)
+        assert end.failure.failure_class is FailureClass.NO_SPACE
+    assert len(yard.outbox.pending) == 2
+    assert not yard.engine.asked.is_set()
 
 
 @pytest.mark.parametrize("at_end", [holds_it, holds_it_and_complains])

@@ -108,7 +108,7 @@ async def test_the_refusal_tells_every_figure() -> None:
 
 
 async def test_other_pulls_keep_what_they_still_need() -> None:
-    host = Host(3)
+    host = Host(2.9)
     first, second = order(BASE), order(OTHER)
     progress = progress_of(first)
     async with host.room.claim(first, CLASSIC, progress):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.domain.disk import CLASSIC, CONTAINERD, differs, needed, shortfall
+from wharfinger.domain.disk import CLASSIC, CONTAINERD, differs, kept, needed, shortfall
 
 GIB = 1024**3
 MIB = 1024**2
@@ -35,6 +35,11 @@ def test_a_pull_takes_its_layers_at_least_and_no_more_than_twice(
     missing: list[int], store: str
 ) -> None:
     assert sum(missing) <= needed(missing, store) <= 2 * sum(missing)
+
+
+@given(layers, stores)
+def test_what_is_kept_in_the_end_is_no_more_than_the_peak(missing: list[int], store: str) -> None:
+    assert sum(missing) <= kept(missing, store) <= needed(missing, store)
 
 
 @given(layers, stores)

@@ -35,8 +35,10 @@ def test_progress_never_falls_and_is_whole_only_when_verified(
     seen = walk(progress, steps)
     assert seen == sorted(seen)
     assert seen[-1] < progress.total == 17
+    assert progress.to_download <= progress.total - progress.done
     progress.verified()
     assert progress.done == progress.total
+    assert progress.to_download == 0
 
 
 @given(steps)
