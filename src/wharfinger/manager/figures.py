@@ -3,7 +3,7 @@
 A scrape never waits for the database: it is shown the last count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -105,11 +105,20 @@ class SchedulerFigures:
             "Sessions that the last round of this manager's scheduler left in the queue.",
             registry=registry,
         )
+        self._held = Histogram(
+            "wharfinger_session_held_back_seconds",
+            "Seconds from when a session first waited for the preparation of its image until it "
+            "was bound; each is counted once, by the manager that bound it.",
+            registry=registry,
+            buckets=(0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400),
+        )
 
-    def observe(self, round_seconds: float, queue_length: int) -> None:
-        """One round."""
+    def observe(self, round_seconds: float, queue_length: int, held: Sequence[float]) -> None:
+        """One round; `held` has the seconds of those it bound that had been held back."""
         self._seconds.observe(round_seconds)
         self._queue.set(queue_length)
+        for seconds in held:
+            self._held.observe(seconds)
 
 
 def _show(gauge: Gauge, counts: Mapping[str, int], labels: Iterable[str]) -> None:

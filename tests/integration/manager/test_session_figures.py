@@ -156,6 +156,8 @@ async def test_a_backlog_is_worked_off_in_bounded_pieces(
 
 def test_rounds_of_the_scheduler_are_observed(registry: CollectorRegistry) -> None:
     figures = SchedulerFigures(registry)
-    figures.observe(0.02, 17)
+    figures.observe(0.02, 17, [7.0, 0.25])
     assert registry.get_sample_value("wharfinger_scheduler_queue_length") == 17
     assert registry.get_sample_value("wharfinger_scheduler_round_seconds_count") == 1
+    assert registry.get_sample_value("wharfinger_session_held_back_seconds_count") == 2
+    assert registry.get_sample_value("wharfinger_session_held_back_seconds_sum") == 7.25

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
+from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 from wharfinger.manager.catalogue import entries
 from wharfinger.manager.catalogue.entries import EntryStatus
@@ -27,6 +28,14 @@ def find(conn: Connection, root_digests: Collection[str]) -> dict[str, ResolvedI
         )
     )
     return {row.root_digest: ResolvedImage.from_json(row.document) for row in rows}
+
+
+def platforms(conn: Connection, root_digests: Collection[str]) -> dict[str, tuple[Platform, ...]]:
+    """All that these digests are for, of those that are known."""
+    return {
+        digest: (*(each.platform for each in image.platforms), *image.others)
+        for digest, image in find(conn, root_digests).items()
+    }
 
 
 def mean(conn: Connection, image: ResolvedImage) -> None:

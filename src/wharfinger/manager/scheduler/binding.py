@@ -9,13 +9,16 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from wharfinger.domain.sessions import TERMINAL
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import KERNEL_TRANSITIONS, AgentStatus, KernelStatus
 from wharfinger.manager.access.limits import Limits, locked
+from wharfinger.manager.gate import preparations
+from wharfinger.manager.scheduler import predicates
 from wharfinger.manager.scheduler.decisions import Binding
+from wharfinger.manager.scheduler.picture import WaitingKernel
 from wharfinger.manager.sessions import occupancy
 from wharfinger.manager.storage import transitions
 from wharfinger.manager.storage.clock import now
@@ -67,9 +70,9 @@ def _write(conn: Connection, bound: Sequence[Binding], *, by: str) -> None:
         update(sessions)
         .where(
             sessions.c.id.in_([binding.session.id for binding in bound]),
-            sessions.c.blocked_since.is_not(None),
+            or_(sessions.c.blocked_since.is_not(None), sessions.c.held_since.is_not(None)),
         )
-        .values(blocked_since=None)
+        .values(blocked_since=None, held_since=None)
     )
 
 
@@ -127,7 +130,7 @@ class _Hosts:
             for row in self._rows.values()
             if row.status == AgentStatus.UP and not row.cordoned
         }
-        self._taken_out = _taken_out(conn, agent_ids)
+        self._taken_out = _TakenOut(conn, agent_ids)
 
     def groups(self, binding: Binding) -> set[str | None]:
         """The scaling groups of the agents it is to be bound to."""
@@ -139,23 +142,33 @@ class _Hosts:
         free = dict[str, Slots]()
         for kernel, agent_id in binding.placed:
             left = free.get(agent_id, self._free.get(agent_id))
-            is_closed = (agent_id, kernel.root_digest) in self._taken_out
-            if left is None or is_closed or not kernel.slots.fits(left):
+            if left is None or not kernel.slots.fits(left) or self._taken_out.has(kernel, agent_id):
                 return False
             free[agent_id] = left - kernel.slots
         self._free.update(free)
         return True
 
 
-def _taken_out(conn: Connection, agent_ids: Collection[str]) -> set[tuple[str, str]]:
-    """The (agent, root digest) no kernel may be bound to now, under the agents' locks: what
+class _TakenOut:
+    """Where no kernel of an image may be bound now, under the agents' locks: what
     `predicates.taken_out` tells of a picture."""
-    rows = conn.execute(
-        select(avoided_images.c.agent_id, avoided_images.c.root_digest).where(
-            avoided_images.c.agent_id.in_(agent_ids), avoided_images.c.until > now(conn)
+
+    def __init__(self, conn: Connection, agent_ids: Collection[str]) -> None:
+        rows = conn.execute(
+            select(avoided_images.c.agent_id, avoided_images.c.root_digest).where(
+                avoided_images.c.agent_id.in_(agent_ids), avoided_images.c.until > now(conn)
+            )
         )
-    )
-    return {(agent_id, digest) for agent_id, digest in rows}  # rows are not pairs
+        self._avoided = {(agent_id, digest) for agent_id, digest in rows}  # rows are not pairs
+        self._preparations = preparations.on_agents(conn, agent_ids)
+
+    def has(self, kernel: WaitingKernel, agent_id: str) -> bool:
+        """Whether this kernel may not be bound to this agent."""
+        assert kernel.root_digest is not None, "what is placed is resolved"
+        image = predicates.keys(kernel.reference, kernel.root_digest)
+        return (agent_id, kernel.root_digest) in self._avoided or (
+            self._preparations.against(agent_id, image) is not None
+        )
 
 
 class _Waiting:

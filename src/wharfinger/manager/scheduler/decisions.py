@@ -43,9 +43,11 @@ class Word(NamedTuple):
 @dataclass(slots=True)
 class Plan:
     """What a round found. `blocked` are sessions that are first in their line and without room
-    since now, `unblocked` no longer. `waiting` counts the sessions in the queue, before the
+    since now, `unblocked` no longer; `held` are held back for a preparation for the first time.
+    `at` is the database's time; `waiting` counts the sessions in the queue, before the
     bindings; `next_due` is in how many seconds another kernel may be tried."""
 
+    at: float
     waiting: int
     next_due: float | None
     bindings: list[Binding] = field(default_factory=list)
@@ -53,3 +55,4 @@ class Plan:
     words: list[Word] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
     unblocked: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)

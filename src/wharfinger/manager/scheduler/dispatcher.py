@@ -19,12 +19,13 @@ from wharfinger.manager.scheduler.binding import bind
 from wharfinger.manager.scheduler.decisions import Binding, Plan
 from wharfinger.manager.scheduler.planning import HOLD_AFTER, plan
 from wharfinger.manager.scheduler.reading import read_picture
-from wharfinger.manager.scheduler.telling import explain, note_blocked, release
+from wharfinger.manager.scheduler.telling import explain, note_blocked, note_held, release
 from wharfinger.manager.sessions.channels import ring
 from wharfinger.manager.storage.port import Storage
 
-Observe = Callable[[float, int], None]
-"""Told after each round: the seconds it took, and how many sessions it left in the queue."""
+Observe = Callable[[float, int, Sequence[float]], None]
+"""Told after each round: the seconds it took, how many sessions it left in the queue, and of those
+it bound that had been held back for a preparation, how many seconds since they first were."""
 
 _KERNELS_PER_TRANSACTION: Final = 1000
 _WORDS_PER_TRANSACTION: Final = 500
@@ -41,7 +42,7 @@ class Dispatcher:
         by: str,
         period: float = 5.0,
         hold_after: float = HOLD_AFTER,
-        observe: Observe = lambda _seconds, _waiting: None,
+        observe: Observe = lambda _seconds, _waiting, _held: None,
     ) -> None:
         self._storage = storage
         self._bus = bus
@@ -69,9 +70,14 @@ class Dispatcher:
         bound = await self._bind(found)
         await self._release(found)
         await self._explain(found)
-        self._wake_for(found, left_out=bound < len(found.bindings))
-        self._observe(time.monotonic() - began, found.waiting - bound)
-        return bound
+        self._wake_for(found, left_out=len(bound) < len(found.bindings))
+        held = [
+            max(0.0, found.at - binding.session.held_since)
+            for binding in found.bindings
+            if binding.session.held_since is not None and binding.session.id in bound
+        ]
+        self._observe(time.monotonic() - began, found.waiting - len(bound), held)
+        return len(bound)
 
     async def _round(self) -> None:
         """A round, and a rest as long as it took: others want the database as well."""
@@ -79,11 +85,11 @@ class Dispatcher:
         await self.run_once()
         await asyncio.sleep(min(time.monotonic() - began, self._period))
 
-    async def _bind(self, found: Plan) -> int:
-        bound = 0
+    async def _bind(self, found: Plan) -> set[str]:
+        bound = set[str]()
         for batch in _batches(found.bindings):
             done = await self._storage.write(bind, batch, by=self._by)
-            bound += len(done)
+            bound.update(done)
             if done:
                 await ring(self._bus, KernelStatus.SCHEDULED)
         return bound
@@ -96,6 +102,8 @@ class Dispatcher:
     async def _explain(self, found: Plan) -> None:
         if found.blocked or found.unblocked:
             await self._storage.write(note_blocked, found.blocked, found.unblocked)
+        if found.held:
+            await self._storage.write(note_held, found.held)
         for start in range(0, len(found.words), _WORDS_PER_TRANSACTION):
             words = found.words[start : start + _WORDS_PER_TRANSACTION]
             if await self._storage.write(explain, words):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Quota, Slots
+from wharfinger.manager.gate.preparations import Preparations
 
 
 class Rest(Enum):
@@ -30,6 +31,7 @@ class WaitingKernel(NamedTuple):
     when it may be tried again, None for at once; `info` and `data` are what it says now."""
 
     id: str
+    reference: str
     root_digest: str | None
     slots: Slots
     next_try_at: float | None = None
@@ -38,7 +40,8 @@ class WaitingKernel(NamedTuple):
 
 
 class WaitingSession(NamedTuple):
-    """A session with a PENDING kernel. `kernels` are those that wait, by position."""
+    """A session with a PENDING kernel. `kernels` are those that wait, by position; `held_since` is
+    when it was first held back for the preparation of an image."""
 
     id: str
     owner_id: str
@@ -46,6 +49,7 @@ class WaitingSession(NamedTuple):
     blocked_since: float | None
     kernels: list[WaitingKernel]
     rest: Rest = Rest.NONE
+    held_since: float | None = None
 
     @property
     def asked(self) -> Slots:
@@ -93,6 +97,7 @@ class Picture:
     `sessions` are oldest first. `accounts` has the users that are known, by id. By root digest:
     `platforms` that an image is for, `holders` that have it, agents `avoided` for it. `pulls` are
     (agent, root digest) of what is being brought, or will be.
+    `preparations` are those under way on any agent.
     """
 
     at: float
@@ -103,3 +108,4 @@ class Picture:
     holders: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
     avoided: Mapping[str, Mapping[str, Avoidance]] = field(default_factory=dict)
     pulls: AbstractSet[tuple[str, str]] = frozenset()
+    preparations: Preparations = field(default_factory=Preparations)

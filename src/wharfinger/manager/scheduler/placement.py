@@ -91,9 +91,12 @@ class Room:
         """All that have an agent."""
         return self._members.keys()
 
-    def place(self, needs: Sequence[Need]) -> tuple[str, ...] | NoRoom:
-        """An agent for each of a session's needs, taken from what is left; or nothing is taken."""
+    def place(self, needs: Sequence[Need], beside: Sequence[Need] = ()) -> tuple[str, ...] | NoRoom:
+        """An agent for each of a session's needs, taken from what is left; or nothing is taken.
+        What others need `beside` it is left for them."""
+        left, _ = self._take_all(beside)
         taken, failed = self._take_all(needs)
+        self._give_back(left)
         if failed is not None:
             self._give_back(taken)
             return failed
@@ -108,6 +111,11 @@ class Room:
         taken, failed = self._take_all(needs)
         self._give_back(taken)
         return failed is None
+
+    def has_on(self, agent_id: str, slots: Slots) -> bool:
+        """Whether this agent, held for nobody, has that much left."""
+        agent = self._agents.get(agent_id)
+        return agent is not None and agent.held_for is None and slots.fits(agent.free)
 
     def hold(self, need: Need, session_id: str) -> None:
         """Keep every agent that could ever take this, and that nobody holds yet, for a session:

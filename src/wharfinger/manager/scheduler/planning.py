@@ -9,7 +9,7 @@ from typing import Final
 from wharfinger.domain.sessions import Reason
 from wharfinger.manager.scheduler import predicates, queue
 from wharfinger.manager.scheduler.decisions import Binding, Plan, Release, Word
-from wharfinger.manager.scheduler.demands import Demand, Demands
+from wharfinger.manager.scheduler.demands import Demand, Demands, hardest_first
 from wharfinger.manager.scheduler.picture import (
     Account,
     Picture,
@@ -41,7 +41,7 @@ class _Round:
         self._room = Room.of(picture.hosts, picture.holders, picture.pulls)
         self._demands = Demands(picture)
         self._lines: dict[str, Line] = {}
-        self._plan = Plan(len(self._sessions), queue.next_due(self._sessions, self._at))
+        self._plan = Plan(self._at, len(self._sessions), queue.next_due(self._sessions, self._at))
 
     def decide(self) -> Plan:
         for session in self._sessions:
@@ -61,24 +61,48 @@ class _Round:
         demands = [self._demands.of(session, line.account, kernel) for kernel in session.kernels]
         hold = _unsuitable(demands) or line.holds_back(session)
         if hold is None:
-            placed = self._place(demands)
+            placed = self._place(demands, line)
             if not isinstance(placed, NoRoom):
                 line.admit(session)
                 self._plan.bindings.append(Binding(session, placed))
                 return
-            hold = self._no_room(session, demands, placed)
+            hold = self._why(session, line, demands, placed)
         self._hold_back(session, line, demands, hold)
 
-    def _place(self, demands: Sequence[Demand]) -> Sequence[str] | NoRoom:
-        """An agent for each. Who is hard to place must not find its agent taken by a sibling."""
+    def _place(self, demands: Sequence[Demand], line: Line) -> Sequence[str] | NoRoom:
+        """An agent for each, the hardest to place first."""
         if len(demands) == 1:
-            return self._room.place([demands[0].need])
+            return self._room.place([demands[0].need], line.needs)
         order = sorted(range(len(demands)), key=lambda place: demands[place].ease)
-        placed = self._room.place([demands[place].need for place in order])
+        placed = self._room.place([demands[place].need for place in order], line.needs)
         if isinstance(placed, NoRoom):
             return placed
         agents = dict(zip(order, placed, strict=True))
         return tuple(agents[place] for place in range(len(demands)))
+
+    def _why(
+        self, session: WaitingSession, line: Line, demands: Sequence[Demand], failed: NoRoom
+    ) -> Hold:
+        """Why it was not placed: for an older one of its user that is held back, for a preparation,
+        or for want of room."""
+        order = hardest_first(demands)
+        if line.held is not None and self._room.admits([each.need for each in order]):
+            return predicates.behind(line.held)
+        is_prepared = any(each.preparing for each in demands)
+        if is_prepared and self._room.admits([each.later for each in order]):
+            return self._preparing(session, demands)
+        return self._no_room(session, demands, failed)
+
+    def _preparing(self, session: WaitingSession, demands: Sequence[Demand]) -> Hold:
+        every = [
+            (self._room.has_on(agent_id, demand.ask.slots), each)
+            for demand in demands
+            for agent_id, each in demand.preparing.items()
+        ]
+        with_room = [each for has_room, each in every if has_room]
+        said = session.kernels[0].data
+        there = with_room or [each for _, each in every]
+        return predicates.pending_image_preparation(there, said)
 
     def _no_room(self, session: WaitingSession, demands: Sequence[Demand], failed: NoRoom) -> Hold:
         if len(demands) > 1 and not self._demands.could_go_together(demands):
@@ -91,7 +115,9 @@ class _Round:
     ) -> None:
         if hold.blocks:
             line.block(session)
-        if hold.info is Reason.NO_FREE_SLOTS:
+        if hold.info is Reason.PENDING_IMAGE_PREPARATION:
+            self._note_held(session, line, demands)
+        elif hold.info is Reason.NO_FREE_SLOTS:
             self._note_blocked(session, demands)
         else:
             self._note_unblocked(session)
@@ -99,6 +125,13 @@ class _Round:
             self._plan.releases.append(Release(session.id, hold))
         else:
             self._say(session.kernels, hold)
+
+    def _note_held(self, session: WaitingSession, line: Line, demands: Sequence[Demand]) -> None:
+        """It has room, so it holds no agents meanwhile; if others take the room before it may,
+        since when it has waited for room still counts."""
+        line.hold(session, [each.later for each in hardest_first(demands)])
+        if session.held_since is None:
+            self._plan.held.append(session.id)
 
     def _note_blocked(self, session: WaitingSession, demands: Sequence[Demand]) -> None:
         """Who has been without room for long holds the agents it could use."""

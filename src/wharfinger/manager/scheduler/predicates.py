@@ -4,18 +4,24 @@ The user's rules answer with a `Hold`, or None when they let the session pass. T
 tell whether an agent could take a kernel if nothing ran there.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from wharfinger.domain.platforms import Platform
+from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Quota, Slots
+from wharfinger.domain.suitability import may_use, suits
+from wharfinger.manager.gate.preparations import Preparation
 from wharfinger.manager.scheduler.picture import Avoidance, Host, Picture, WaitingSession
 from wharfinger.manager.sessions.moments import moment
+
+_NEARER_SECONDS: Final = 10.0
+"""By which another preparation has to end sooner to be told instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,12 @@ class Hold:
 
 def in_line(ahead: str | None) -> Hold | None:
     """An older session of the same user waits for what this one would take: the nearest one."""
-    return None if ahead is None else Hold(Reason.IN_LINE, {"sessionId": ahead})
+    return None if ahead is None else behind(ahead)
+
+
+def behind(session_id: str) -> Hold:
+    """It would take what this older session of the same user needs."""
+    return Hold(Reason.IN_LINE, {"sessionId": session_id})
 
 
 def sessions_exceeded(limit: int | None, active: int) -> Hold | None:
@@ -88,21 +99,20 @@ class Ask:
     are those its owner may use; None is any."""
 
     slots: Slots
+    reference: str
     root_digest: str
     session_group: str | None = None
     user_groups: frozenset[str] | None = None
 
+    @property
+    def keys(self) -> ImageKeys:
+        """What its image is known by before it is on a host."""
+        return keys(self.reference, self.root_digest)
 
-def may_use(group: str, session_group: str | None, user_groups: frozenset[str] | None) -> bool:
-    """Whether agents of this group are open to a session."""
-    is_named = session_group is None or group == session_group
-    return is_named and (user_groups is None or group in user_groups)
 
-
-def suits(host: Platform, images: Sequence[Platform] | None) -> bool:
-    """Whether an image that is for these platforms runs there. An image that is not known is not
-    ruled out: the agent will see."""
-    return images is None or host.choose(images) is not None
+def keys(reference: str, root_digest: str) -> ImageKeys:
+    """What the image of a kernel that waits is known by."""
+    return ImageKeys(reference, frozenset({root_digest}))
 
 
 def avoided(picture: Picture, root_digest: str) -> Mapping[str, Avoidance]:
@@ -110,9 +120,16 @@ def avoided(picture: Picture, root_digest: str) -> Mapping[str, Avoidance]:
     return picture.avoided.get(root_digest, {})
 
 
-def taken_out(picture: Picture, root_digest: str) -> AbstractSet[str]:
-    """The agents that take no kernels of this image for now, though they could."""
-    return avoided(picture, root_digest).keys()
+def preparing(picture: Picture, ask: Ask) -> Mapping[str, Preparation]:
+    """The agents under preparation for what may be this image, each with the preparation."""
+    found = ((host.id, picture.preparations.against(host.id, ask.keys)) for host in picture.hosts)
+    return {agent_id: each for agent_id, each in found if each is not None}
+
+
+def taken_out(picture: Picture, ask: Ask) -> AbstractSet[str]:
+    """The agents that take no kernels of this image for now, though they could. What binds sees to
+    the same under their locks (`binding`)."""
+    return avoided(picture, ask.root_digest).keys() | preparing(picture, ask).keys()
 
 
 _RULES: Final[Mapping[Cause, Callable[[Picture, Host, Ask], bool]]] = {
@@ -160,9 +177,47 @@ def not_together(session: WaitingSession) -> Hold:
     return Hold(Reason.NO_SUITABLE_AGENT, data, blocks=False)
 
 
+def pending_image_preparation(
+    there: Collection[Preparation], said: Mapping[str, Any] | None
+) -> Hold:
+    """It would be placed now, were it not for preparations of its image, `there` where it has room.
+
+    Said only then: where those agents are full as well, the end of a preparation would not help,
+    and `no_free_slots` is the truth; where another agent suits but is full, the preparation is
+    still what it waits for. `data` tells the preparation nearest its end, which is kept as `said`
+    before while no other is clearly nearer. It has no figures: they change all the time, and views
+    add them as agents tell them.
+
+    It blocks nobody: younger sessions of its user go on with what it leaves (`queue.Line`).
+    """
+    nearest = min(there, key=_left)
+    before = next((each for each in there if said and each.item_id == said.get("itemId")), nearest)
+    stays = _left(before)[0] <= _left(nearest)[0] + _NEARER_SECONDS
+    told = before if stays else nearest
+    data = {
+        "taskId": told.task_id,
+        "agentId": told.agent_id,
+        "itemId": told.item_id,
+        "attemptId": told.attempt_id,
+        "progress": None,
+        "etaSeconds": None,
+    }
+    return Hold(Reason.PENDING_IMAGE_PREPARATION, data, blocks=False)
+
+
+def _left(preparation: Preparation) -> tuple[float, int, float, str]:
+    """Smaller for one that is nearer its end: an unload takes moments, and of a preload whose time
+    is not known nothing is."""
+    seconds = preparation.eta_seconds
+    if seconds is None:
+        seconds = 0.0 if preparation.kind is PreparationKind.UNLOAD else math.inf
+    bytes_left = preparation.bytes_total - preparation.bytes_done
+    return seconds, bytes_left, preparation.begun_at, preparation.item_id
+
+
 def no_free_slots(asked: Slots, candidates: int, held_for: str | None) -> Hold:
-    """None of the agents that could take a kernel has room, but one that may be held for an older
-    session."""
+    """None of the agents that could take a kernel has room (whether one is being prepared for it or
+    not), but one that may be held for an older session."""
     data: dict[str, Any] = {"asked": asked.to_json(), "candidates": candidates}
     if held_for is not None:
         data["heldFor"] = held_for

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from wharfinger.domain.slots import Slots
 from wharfinger.manager.scheduler import predicates
 from wharfinger.manager.scheduler.picture import Account, Rest, WaitingKernel, WaitingSession
+from wharfinger.manager.scheduler.placement import Need
 from wharfinger.manager.scheduler.predicates import Hold
 
 
@@ -12,6 +14,11 @@ class Line:
 
     `occupied` and `active` are what the user has with what was planned so far; `ahead` is the last
     session that those behind it have to wait for.
+
+    A session that is held back for the preparation of its image keeps its place, and stops nobody:
+    younger ones of its user go on as far as they leave what it will take, of the user's limits and
+    (`needs`, those of the oldest so held) of the agents. They would wait for nothing otherwise: the
+    preparation may take an hour, and none of them is in its way.
     """
 
     def __init__(self, account: Account) -> None:
@@ -19,26 +26,49 @@ class Line:
         self.occupied = account.occupied
         self.active = account.active
         self.ahead: str | None = None
+        self.held: str | None = None
+        self.needs: Sequence[Need] = ()
+        self._held_asked = Slots()
+        self._held_active = 0
 
     def holds_back(self, session: WaitingSession) -> Hold | None:
         """What the order and the user's limits say. One that is partly bound had its turn, and
         counts among the user's sessions."""
-        if session.rest is Rest.NONE:
-            hold = predicates.in_line(self.ahead) or predicates.sessions_exceeded(
-                self.account.max_sessions, self.active
-            )
-            if hold is not None:
-                return hold
-        return predicates.quota_exceeded(self.account.quota, self.occupied, session.asked)
+        if session.rest is not Rest.NONE:
+            return predicates.quota_exceeded(self.account.quota, self.occupied, session.asked)
+        return (
+            predicates.in_line(self.ahead)
+            or self._limited(session, self.occupied, self.active)
+            or self._behind_held(session)
+        )
 
     def admit(self, session: WaitingSession) -> None:
         """It is bound: its user has that much more."""
         self.occupied += session.asked
         self.active += session.rest is Rest.NONE
 
+    def hold(self, session: WaitingSession, needs: Sequence[Need]) -> None:
+        """It is held back for a preparation, and will need this."""
+        if self.held is None:
+            self.held, self.needs = session.id, needs
+        self._held_asked += session.asked
+        self._held_active += session.rest is Rest.NONE
+
     def block(self, session: WaitingSession) -> None:
         """Those behind it wait."""
         self.ahead = session.id
+
+    def _behind_held(self, session: WaitingSession) -> Hold | None:
+        if self.held is None:
+            return None
+        occupied, active = self.occupied + self._held_asked, self.active + self._held_active
+        is_over = self._limited(session, occupied, active)
+        return predicates.behind(self.held) if is_over else None
+
+    def _limited(self, session: WaitingSession, occupied: Slots, active: int) -> Hold | None:
+        return predicates.sessions_exceeded(
+            self.account.max_sessions, active
+        ) or predicates.quota_exceeded(self.account.quota, occupied, session.asked)
 
 
 def rests(kernel: WaitingKernel, at: float) -> bool:

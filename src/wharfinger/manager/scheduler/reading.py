@@ -18,6 +18,7 @@ from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
 from wharfinger.manager.access.limits import Limits
 from wharfinger.manager.catalogue import resolved
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.pulls import attempts
 from wharfinger.manager.scheduler.picture import (
     Account,
@@ -60,11 +61,12 @@ def read_picture(conn: Connection) -> Picture:
         sessions=waiting,
         hosts=_hosts(conn),
         accounts=_accounts(conn),
-        platforms=_platforms(conn, digests),
+        platforms=resolved.platforms(conn, digests),
         holders=holders,
         avoided=_avoided(conn, at),
         pulls=_pulls_in_flight(conn)
         | {(agent_id, digest) for agent_id, digest in bound if agent_id not in holders[digest]},
+        preparations=preparations.on_agents(conn, None),
     )
 
 
@@ -74,6 +76,7 @@ def _sessions(conn: Connection) -> list[WaitingSession]:
         select(
             kernels.c.session_id,
             kernels.c.id,
+            kernels.c.reference,
             kernels.c.root_digest,
             kernels.c.cpu,
             kernels.c.mem,
@@ -84,6 +87,7 @@ def _sessions(conn: Connection) -> list[WaitingSession]:
             sessions.c.owner_id,
             sessions.c.scaling_group,
             sessions.c.blocked_since,
+            sessions.c.held_since,
         )
         .join(sessions, sessions.c.id == kernels.c.session_id)
         .where(kernels.c.status == KernelStatus.PENDING)
@@ -92,14 +96,19 @@ def _sessions(conn: Connection) -> list[WaitingSession]:
     slots = cache(Slots)  # most kernels ask for one of a few
     found: dict[str, WaitingSession] = {}
     rows: Iterable[Any] = conn.execute(query).all()
-    for id_, kernel_id, digest, cpu, mem, gpu, next_try_at, info, data, owner, group, since in rows:
+    for id_, kernel_id, reference, digest, cpu, mem, gpu, next_try_at, info, data, *of_all in rows:
         session = found.get(id_)
         if session is None:
+            owner, group, blocked_since, held_since = of_all
             rest = rests.get(id_, Rest.NONE)
-            session = found[id_] = WaitingSession(id_, owner, group, since, [], rest)
+            session = found[id_] = WaitingSession(
+                id_, owner, group, blocked_since, [], rest, held_since
+            )
         said = Reason(info) if info else None
         session.kernels.append(
-            WaitingKernel(kernel_id, digest, slots(cpu, mem, gpu), next_try_at, said, data)
+            WaitingKernel(
+                kernel_id, reference, digest, slots(cpu, mem, gpu), next_try_at, said, data
+            )
         )
     return list(found.values())
 
@@ -172,13 +181,6 @@ def _accounts(conn: Connection) -> dict[str, Account]:
             active.get(row.id, 0),
         )
     return accounts
-
-
-def _platforms(conn: Connection, digests: Collection[str]) -> dict[str, tuple[Platform, ...]]:
-    return {
-        digest: (*(each.platform for each in image.platforms), *image.others)
-        for digest, image in resolved.find(conn, digests).items()
-    }
 
 
 def _holders(conn: Connection, digests: Collection[str]) -> dict[str, AbstractSet[str]]:

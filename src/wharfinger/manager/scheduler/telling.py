@@ -53,3 +53,12 @@ def note_blocked(conn: Connection, blocked: Sequence[str], unblocked: Sequence[s
         .values(blocked_since=now(conn))
     )
     conn.execute(update(sessions).where(sessions.c.id.in_(unblocked)).values(blocked_since=None))
+
+
+def note_held(conn: Connection, held: Sequence[str]) -> None:
+    """Keep when sessions were first held back for the preparation of an image."""
+    conn.execute(
+        update(sessions)
+        .where(sessions.c.id.in_(held), sessions.c.held_since.is_(None))
+        .values(held_since=now(conn))
+    )

@@ -15,6 +15,7 @@ from wharfinger.domain.retries import AVOID_SECONDS, Again, Elsewhere, GiveUp, a
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.domain.suitability import may_use, suits
 from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.sessions import endings, kernels
 from wharfinger.manager.sessions.kernels import Kernel
@@ -122,7 +123,8 @@ def _another_may_take(conn: Connection, kernel: Kernel) -> bool:
         .outerjoin(users, users.c.id == sessions.c.owner_id)
         .where(sessions.c.id == kernel.session_id)
     ).one()
-    image = next(iter(resolved.find(conn, (kernel.root_digest or "",)).values()), None)
+    digest = kernel.root_digest or ""
+    images = resolved.platforms(conn, (digest,)).get(digest)
     failed_there = select(avoided.c.agent_id).where(
         avoided.c.root_digest == kernel.root_digest, avoided.c.until > now(conn)
     )
@@ -135,13 +137,9 @@ def _another_may_take(conn: Connection, kernel: Kernel) -> bool:
         )
     )
     return any(
-        asked.scaling_group in {None, row.scaling_group}
-        and (asked.scaling_groups is None or row.scaling_group in asked.scaling_groups)
+        may_use(row.scaling_group, asked.scaling_group, asked.scaling_groups)
+        and suits(Platform.parse(row.os, row.architecture, row.variant), images)
         and kernel.slots.fits(Slots.from_json(row.slots))
-        and (
-            image is None
-            or image.for_platform(Platform.parse(row.os, row.architecture, row.variant)) is not None
-        )
         for row in rows
     )
 

@@ -112,8 +112,7 @@ class Sessions:
         return await self._storage.read(reading.one, session_id)
 
     def _with_pulls(self, view: SessionView) -> SessionView:
-        current = [kernel.row.attempt_id for kernel in view.kernels if kernel.row.attempt_id]
-        return view.with_pulls(self._live.figures(current))
+        return view.with_pulls(self._live.figures(view.attempts))
 
 
 def _terminate(conn: Connection, session_id: str, who: Principal) -> SessionView:

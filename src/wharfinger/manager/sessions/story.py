@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wharfinger.domain.sessions import FETCHING, Reason
+from wharfinger.domain.sessions import Reason
 from wharfinger.domain.states import KernelStatus
 from wharfinger.manager.sessions.views import (
     KernelView,
@@ -63,16 +63,12 @@ class Story:
     @property
     def pulling(self) -> bool:
         """Whether an image may be on its way."""
-        return any(kernel.row.status in FETCHING for kernel in self._view.kernels)
+        return bool(self.attempts)
 
     @property
     def attempts(self) -> list[str]:
         """The attempts that are under way, maybe."""
-        return [
-            kernel.row.attempt_id
-            for kernel in self._view.kernels
-            if kernel.row.attempt_id and kernel.row.status in FETCHING
-        ]
+        return self._view.attempts
 
     def begin(self) -> Iterator[SessionEvent]:
         """The present state, and what is new since the last event that was seen."""
@@ -140,7 +136,7 @@ class Story:
     def _furthest_of(self, kernel: KernelView) -> KernelView:
         if kernel.pull is None:
             return kernel
-        key = (kernel.row.id, kernel.row.agent_id, kernel.row.root_digest)
+        key = (kernel.row.id, kernel.pulled_to, kernel.row.root_digest)
         done = self._furthest[key] = max(kernel.pull.bytes_done, self._furthest.get(key, 0))
         return replace(kernel, pull=replace(kernel.pull, bytes_done=done))
 

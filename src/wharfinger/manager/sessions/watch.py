@@ -58,5 +58,4 @@ class SessionWatch:
 
     async def _look(self, session_id: str) -> SessionView:
         view = await self._read(session_id)
-        attempts = [kernel.row.attempt_id for kernel in view.kernels if kernel.row.attempt_id]
-        return view.with_pulls(self._live.figures(attempts))
+        return view.with_pulls(self._live.figures(view.attempts))

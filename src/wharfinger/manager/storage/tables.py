@@ -289,6 +289,7 @@ sessions = Table(
     Column("scaling_group", Text),  # none: any that its owner may use
     Column("created_at", Double, nullable=False),  # its age in the queue, whatever happens
     Column("blocked_since", Double),  # first in its owner's line, and without room since
+    Column("held_since", Double),  # first held back for the preparation of an image
     Column("ended_at", Double, index=True),
     Index("ix_sessions_owner_id_ended_at", "owner_id", "ended_at"),
 )

@@ -1,7 +1,7 @@
 """Rounds of the dispatcher on real databases."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -287,8 +287,9 @@ async def test_it_is_rung_by_what_changes_and_by_what_becomes_due(
 ) -> None:
     rounds = asyncio.Queue[int]()
 
-    def observe(seconds: float, waiting: int) -> None:
+    def observe(seconds: float, waiting: int, held: Sequence[float]) -> None:
         assert seconds >= 0
+        assert not held
         rounds.put_nowait(waiting)
 
     async def until(waiting: int) -> None:

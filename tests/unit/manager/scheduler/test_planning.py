@@ -34,7 +34,10 @@ def host(
 
 
 def session(session_id: str, *asked: Slots, owner: str = "ada", **differing: Any) -> WaitingSession:
-    kernel: dict[str, Any] = {"root_digest": DIGEST} | differing.pop("kernel", {})
+    kernel: dict[str, Any] = {
+        "reference": "h.test/image:v1",
+        "root_digest": DIGEST,
+    } | differing.pop("kernel", {})
     kernels = [
         WaitingKernel(id=f"{session_id}-{place}", slots=slots, **kernel)
         for place, slots in enumerate(asked or (ONE,))
@@ -115,8 +118,8 @@ def test_a_kernel_that_is_due_is_tried() -> None:
 
 def test_a_ready_kernel_of_a_session_that_resolves_has_nothing_to_say() -> None:
     kernels = [
-        WaitingKernel("s1-0", None, ONE, info=Reason.RESOLVING_IMAGE),
-        WaitingKernel("s1-1", DIGEST, ONE, info=Reason.NO_FREE_SLOTS),
+        WaitingKernel("s1-0", "h.test/image:v1", None, ONE, info=Reason.RESOLVING_IMAGE),
+        WaitingKernel("s1-1", "h.test/image:v1", DIGEST, ONE, info=Reason.NO_FREE_SLOTS),
     ]
     found = planned([WaitingSession("s1", "ada", None, 5.0, kernels)], [host("a")])
     assert said(found) == {"s1-1": None}
@@ -158,7 +161,10 @@ def test_all_kernels_of_a_session_are_placed_in_their_order() -> None:
 
 
 def test_a_kernel_with_few_agents_is_placed_before_its_siblings() -> None:
-    kernels = [WaitingKernel("s1-0", DIGEST, ONE), WaitingKernel("s1-1", "sha256:arm", ONE)]
+    kernels = [
+        WaitingKernel("s1-0", "h.test/image:v1", DIGEST, ONE),
+        WaitingKernel("s1-1", "h.test/image:arm", "sha256:arm", ONE),
+    ]
     both = Host("a", "default", LINUX, True, False, ONE, Slots())
     found = planned(
         [WaitingSession("s1", "ada", None, None, kernels)],

@@ -16,7 +16,7 @@ AMD64, ARM64 = Platform("linux", "amd64"), Platform("linux", "arm64")
 HOST = Host(
     "a", "default", AMD64, is_up=True, cordoned=False, capacity=Slots(4, 4), occupied=Slots(4, 4)
 )
-ASK = Ask(Slots(1, 1), DIGEST)
+ASK = Ask(Slots(1, 1), "h.test/image:v1", DIGEST)
 FULL_DISK = {"class": "no-space", "message": "its disk is full", "detail": ""}
 PICTURE = Picture(at=0.0, sessions=(), hosts=(HOST,), platforms={DIGEST: (AMD64,)})
 AVOIDING = replace(PICTURE, avoided={DIGEST: {"a": Avoidance(60.0, FULL_DISK)}})

@@ -135,6 +135,9 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("category", sa.Text(), nullable=True))
         batch_op.create_index("ix_tasks_category_status", ["category", "status"], unique=False)
 
+    with op.batch_alter_table("sessions", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("held_since", sa.Double(), nullable=True))
+
     conn = op.get_bind()
     for statement in _ADDED_ONLY[conn.dialect.name]:
         op.execute(statement)
