@@ -39,11 +39,13 @@ _WAITS = {"download": {"rescan"}, "rescan": {"download"}}
 
 @dataclass(frozen=True, slots=True)
 class RunningManager:
-    """A manager that serves. `url` works as it stands from this machine."""
+    """A manager that serves. `url` works as it stands from this machine; `services` are what its
+    API calls."""
 
     url: str
     storage: Storage
     access: Access
+    services: Services
 
 
 @asynccontextmanager
@@ -126,7 +128,7 @@ async def running_manager(
         server = ApiServer(app, sockets, services.drain)
         serving = asyncio.create_task(server.serve(), name="api")
         closing.push_async_callback(_stop, server, serving)
-        yield RunningManager(_url(sockets), storage, access)
+        yield RunningManager(_url(sockets), storage, access, services)
 
 
 async def _stop(server: ApiServer, serving: asyncio.Task[None]) -> None:
