@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from wharfinger.domain.errors import InvalidReference, WharfingerError
 from wharfinger.domain.failures import FailureClass, FailureError
@@ -14,7 +14,7 @@ from wharfinger.manager.background.port import TaskRun
 from wharfinger.manager.catalogue import sightings
 from wharfinger.manager.catalogue.abreast import abreast
 from wharfinger.manager.catalogue.entries import EntryStatus
-from wharfinger.manager.catalogue.sightings import Sightings
+from wharfinger.manager.catalogue.sightings import Before, Sightings
 from wharfinger.manager.catalogue.tally import Tally
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
@@ -34,8 +34,6 @@ _KEEPS_TO_ITSELF: Final = frozenset(
     {FailureClass.AUTH, FailureClass.NOT_FOUND, FailureClass.UNSUPPORTED}
 )
 """What registries answer that let nobody read which repositories they have."""
-
-_Before: TypeAlias = Mapping[str, tuple[str, EntryStatus]]
 
 
 class GivenUp(Exception):
@@ -247,7 +245,7 @@ class RegistryScan:
 class _Seen:
     """What one batch has come to: `elsewhere` are references by their new digest."""
 
-    before: _Before
+    before: Before
     same: list[str] = field(default_factory=list)
     elsewhere: defaultdict[str, list[Reference]] = field(default_factory=lambda: defaultdict(list))
     found: list[ResolvedImage] = field(default_factory=list)
@@ -255,7 +253,7 @@ class _Seen:
     lost: list[str] = field(default_factory=list)
 
 
-def _forgotten(before: _Before, reference: Reference) -> bool:
+def _forgotten(before: Before, reference: Reference) -> bool:
     known = before.get(str(reference))
     return known is not None and known[1] is EntryStatus.FORGOTTEN
 

@@ -6,7 +6,7 @@ began shows without a list of all that was. Nothing it writes touches a forgotte
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, or_, select, update
 
@@ -20,6 +20,10 @@ from wharfinger.registry.images import ResolvedImage
 _PINNED: Final = images.c.reference.contains("@")
 _KNOWN: Final = images.c.status == EntryStatus.KNOWN.value
 _REMEMBERED: Final = images.c.status != EntryStatus.FORGOTTEN.value
+
+
+Before: TypeAlias = Mapping[str, tuple[str, EntryStatus]]
+"""(root digest, status) of references, before they were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def note(
     conn: Connection,
     task_id: str,
     epoch: int,
-    before: Mapping[str, tuple[str, EntryStatus]],
+    before: Before,
     sightings: Sightings,
 ) -> Changes:
     """Write one batch. `before` is what `known` said: what was changed or made since by somebody

@@ -4,17 +4,19 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
 from rig.catalogue import told_image
 from rig.images import layer, push, push_index, push_many, random_layer
 from rig.people import ROOT
 from rig.registry import Registry
-from rig.tasks import events_of, within
 from rig.token_server import TokenServer
 from sqlalchemy import Connection
 
 from wharfinger.domain.states import TaskStatus
-from wharfinger.manager.catalogue import entries
+from wharfinger.manager.catalogue import entries, sightings
 from wharfinger.manager.catalogue.entries import CatalogueEntry
+from wharfinger.manager.catalogue.scanning import BATCH
+from wharfinger.manager.catalogue.sightings import Before, Changes, Sightings
 
 from .conftest import Shelf, told
 
@@ -187,16 +189,20 @@ async def test_one_bad_registry_fails_alone(
     assert alone.failure.failure_class == "network"
 
 
-async def test_thousands_of_tags_are_read_with_progress_in_bounded_memory_and_again_for_nothing(
-    sqlite_shelf: Shelf, registry: Registry
+async def test_many_tags_are_read_with_progress_a_batch_at_a_time_and_again_for_nothing(
+    sqlite_shelf: Shelf, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = os.environ.get("WHARFINGER_TEST_EXTENT") == "full"
-    count, differing = (5000, 5000) if full else (1000, 50)
+    count, differing = (5000, 5000) if full else (500, 30)
     await asyncio.to_thread(push_many, registry.host, "lab/many", count, differing=differing)
     await sqlite_shelf.know(registry.host)
+    held = _count_held(monkeypatch)
 
     task_id = await sqlite_shelf.catalogue.rescan(None, wait=False, who=ROOT)
-    events = await within(events_of(sqlite_shelf.tasks, task_id))
+    async with asyncio.timeout(1800 if full else 60), sqlite_shelf.tasks.watch(task_id) as watched:
+        events = [event async for event in watched]
+
+    assert max(held) <= BATCH
     first = await sqlite_shelf.tasks.show(task_id)
     assert first.status is TaskStatus.SUCCEEDED, first.detail
     assert (first.current, first.total, first.unit) == (count + 1, count + 1, "images")
@@ -217,6 +223,21 @@ async def test_thousands_of_tags_are_read_with_progress_in_bounded_memory_and_ag
     second = registry.requests()[asked:]
     assert [path for method, path in second if method == "GET" and "/manifests/" in path] == []
     assert registry.unchanged() == count + 1
+
+
+def _count_held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tags were held at each write."""
+    held: list[int] = []
+
+    def note(
+        conn: Connection, task_id: str, epoch: int, before: Before, found: Sightings
+    ) -> Changes:
+        held.append(len(found.same) + len(found.found) + len(found.unread))
+        return write(conn, task_id, epoch, before, found)
+
+    write = sightings.note
+    monkeypatch.setattr(sightings, "note", note)
+    return held
 
 
 def _but_seen(found: dict[str, CatalogueEntry]) -> list[dict[str, object]]:
