@@ -35,7 +35,7 @@ def test_progress_never_falls_and_is_whole_only_when_verified(
     seen = walk(progress, steps)
     assert seen == sorted(seen)
     assert seen[-1] < progress.total == 17
-    assert progress.to_download <= progress.total - progress.done
+    assert 0 <= progress.to_download <= progress.total
     progress.verified()
     assert progress.done == progress.total
     assert progress.to_download == 0
@@ -58,6 +58,14 @@ def test_a_byte_counts_half_when_downloaded_and_half_when_extracted() -> None:
     assert progress.done == 5
     progress.extracted("a" * 12, 4)
     assert progress.done == 7
+
+
+def test_what_is_here_is_not_to_be_downloaded_unpacked_or_not() -> None:
+    progress = ImageProgress(LAYERS)
+    progress.downloaded("a" * 12, 4)
+    assert progress.to_download == 13
+    progress.extracted("c" * 12)
+    assert progress.to_download == 6
 
 
 def test_a_layer_listed_twice_counts_once() -> None:
