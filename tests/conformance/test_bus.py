@@ -89,6 +89,32 @@ async def test_a_subscriber_that_waits_is_woken(bus: Bus) -> None:
     assert waiting.result() == [1, 2]
 
 
+async def test_whoever_joins_in_between_hears_everything_from_then_on_once(bus: Bus) -> None:
+    begun = ended = 0
+    last = 60
+
+    async def join() -> None:
+        before = ended
+        async with bus.subscribe("tasks") as subscription:
+            after = begun
+            heard: list[int] = []
+            async for message in subscription:
+                heard.append(message.data["number"])
+                if heard[-1] == last:
+                    break
+        assert before <= heard[0] <= after
+        assert heard == list(range(heard[0], last + 1))
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for number in range(last + 1):
+            if number < last:
+                group.create_task(join())
+            begun = number + 1
+            await publish(bus, "tasks", number)
+            ended = number + 1
+            await asyncio.sleep(0)  # on the memory bus nobody else would come to the turn
+
+
 async def test_channels_do_not_hear_each_other(bus: Bus) -> None:
     async with bus.subscribe("tasks") as subscription:
         await publish(bus, "agents", 1)

@@ -118,6 +118,7 @@ class RedisReader:
     async def _read_until_lost(self) -> None:
         """One connection, for as long as it lasts; then a pause, longer from time to time."""
         client = self._server.open_reader()
+        self._woken_at = START
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await client.ping()
@@ -166,18 +167,19 @@ class RedisReader:
         stream has begun anew behind where it was."""
         if not names:
             return
+        asked = {name: self._channels[name].position for name in names}
         async with client.pipeline(transaction=False) as asking:
             for name in names:
                 asking.xrevrange(key_of(name), count=1)
             answers = await asking.execute()
         for name, entries in zip(names, answers, strict=True):
-            channel = self._channels.get(name)
-            if channel is None:
-                continue
+            channel, before = self._channels.get(name), asked[name]
+            if channel is None or channel.position != before:
+                continue  # somebody has told meanwhile where to begin
             last = position_of(entries[0][0]) if entries else START
-            if channel.position is None:
+            if before is None:
                 channel.position = last
-            elif last < channel.position:
+            elif last < before:
                 channel.position = last
                 for listener in channel.listeners:
                     listener.since = listener.since and last
