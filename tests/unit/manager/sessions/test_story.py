@@ -171,3 +171,41 @@ def test_what_did_not_change_is_not_told() -> None:
     assert len(list(story.hear({"a": pull(10)}))) == 1
     assert list(story.hear({"a": pull(10)})) == []
     assert list(story.read(replace(present, name="other").with_pulls({"a": pull(10)}))) == []
+
+
+PREPARATION = {
+    "taskId": "t", "agentId": "a-1", "itemId": "i", "attemptId": "p",
+    "progress": None, "etaSeconds": None,
+}  # fmt: skip
+
+
+def held_back(**said: Any) -> SessionView:
+    return view(
+        steps((1, "PENDING")),
+        status_info=Reason.PENDING_IMAGE_PREPARATION,
+        status_data=PREPARATION | said,
+    )
+
+
+def test_how_far_the_preparation_is_that_holds_a_session_back_is_told_as_it_gets_on() -> None:
+    story = Story(held_back())
+    (first,) = story.begin()
+    assert (first.data["statusData"], first.data["kernels"][0]["pull"]) == (PREPARATION, None)
+    assert (story.pulling, story.attempts) == (True, ["p"])
+    (news,) = story.hear({"p": pull(30)})
+    now = {"progress": {"current": 30, "total": 100, "unit": "bytes"}, "etaSeconds": 5.0}
+    assert news.data["statusData"] == PREPARATION | now
+    assert news.data["pull"]["bytesDone"] == 30
+    assert list(story.hear({"p": pull(20)})) == [], "bytes never fall"
+    other = held_back(agentId="a-2", attemptId="q").with_pulls({"q": pull(10)})
+    assert other.status_data is not None
+    assert other.to_json()["statusData"]["progress"]["current"] == 10
+    (news,) = story.read(other)
+    assert news.data["statusData"]["progress"]["current"] == 10, "it is another host's"
+
+
+def test_an_unload_that_holds_a_session_back_has_no_figures() -> None:
+    story = Story(held_back(attemptId=None))
+    (first,) = story.begin()
+    assert first.data["statusData"]["progress"] is None
+    assert not story.pulling
