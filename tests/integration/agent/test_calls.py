@@ -10,12 +10,20 @@ from rig.recording_manager import RecordingManager
 from rig.registry import Registry
 
 from wharfinger.agent import rpc
-from wharfinger.contracts.rpc import CANCEL, CHECK_AND_PULL, REMOVE_IMAGES
+from wharfinger.contracts.rpc import (
+    CANCEL,
+    CHECK_AND_PULL,
+    REMOVE_IMAGES,
+    SURVEY_PULLS,
+    SURVEY_REMOVALS,
+)
 
 pytestmark = pytest.mark.usefixtures("agent")
 
 
-@pytest.mark.parametrize("path", [CHECK_AND_PULL, REMOVE_IMAGES, CANCEL])
+@pytest.mark.parametrize(
+    "path", [CHECK_AND_PULL, REMOVE_IMAGES, SURVEY_REMOVALS, SURVEY_PULLS, CANCEL]
+)
 async def test_only_the_call_token_may_call(manager: RecordingManager, path: str) -> None:
     status, body = await manager.call(path, {"orders": [], "attemptIds": []}, token="wrong")
     assert status == 401
