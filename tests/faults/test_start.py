@@ -65,6 +65,10 @@ def test_what_another_program_holds_is_told(
     assert same_folder.code == 1
     assert "another wharfinger uses" in sentence(same_folder)
 
+    no_second = program.cli("manager", "--data-dir", str(data), "--port", "0", timeout=60)
+    assert no_second.code == 1
+    assert "another wharfinger uses" in sentence(no_second)
+
     same_port = up(program, tmp_path / "data", "--engine", NOWHERE, "--port", port)
     assert same_port.code == 1
     assert f"port {port}" in sentence(same_port)

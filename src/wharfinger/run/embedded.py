@@ -1,12 +1,11 @@
 """Everything in one process: the manager, and one agent per engine, on one data folder."""
 
 import asyncio
-import fcntl
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import structlog
 
 from wharfinger.agent.engine.docker import DockerEngine
 from wharfinger.agent.service import Agent, AgentSettings
-from wharfinger.domain.errors import Conflict, InvalidRequest, WharfingerError
+from wharfinger.domain.errors import InvalidRequest, WharfingerError
+from wharfinger.run.alone import alone
 from wharfinger.run.manager import running_manager
 from wharfinger.run.settings import ManagerSettings
 from wharfinger.run.superadmin import superadmin_token
@@ -85,7 +85,7 @@ async def embedded(
     address that is none.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _alone(settings.data_dir):
+    with alone(settings.data_dir / "lock"):
         named = _named(settings.data_dir, engines)
         async with running_manager(settings, sole=True) as manager:
             token, token_path = await superadmin_token(manager.storage, settings.data_dir)
@@ -133,19 +133,6 @@ async def _run_agent(settings: AgentSettings, engine: DockerEngine) -> None:
             await asyncio.sleep(_AGAIN_SECONDS)
     finally:
         await engine.close()
-
-
-@contextmanager
-def _alone(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder for this process alone."""
-    with (data_dir / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(
-                f"another wharfinger uses {data_dir}: stop it, or choose another --data-dir"
-            ) from error
-        yield
 
 
 def _named(

@@ -29,6 +29,7 @@ from wharfinger.manager.storage.migrate import migrate
 from wharfinger.manager.storage.opening import open_storage
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
+from wharfinger.run.alone import alone
 from wharfinger.run.bus import open_bus
 from wharfinger.run.sessions import running_sessions
 from wharfinger.run.settings import ManagerSettings
@@ -54,7 +55,8 @@ async def running_manager(
 ) -> AsyncIterator[RunningManager]:
     """A manager for as long as the context is open.
 
-    With `sole` no other manager shares the database: what dead ones held is taken at once. Leaving
+    Raises `Conflict` when another manager uses the SQLite database of the data folder. With `sole` no
+    other manager shares the database: what dead ones held is taken at once. Leaving
     the context ends streams, hands tasks over and closes everything, within seconds.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,6 +64,8 @@ async def running_manager(
         sockets = listen(settings.host, settings.port)
         for bound in sockets:
             closing.callback(bound.close)
+        if settings.database_url is None:
+            closing.enter_context(alone(settings.data_dir / "wharfinger.db.lock"))
         await asyncio.to_thread(migrate, settings.storage_url)
 
         storage = open_storage(settings.storage_url)

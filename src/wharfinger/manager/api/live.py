@@ -81,7 +81,7 @@ class LiveResponse(Response):
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _cancel(*tasks)
-        proper = gone not in done and (sending not in done or sending.result())
+        proper = gone not in done and (sending.result() if sending in done else self.resumable)
         if proper:
             # a stream that ends properly is resumed at once; one that breaks looks like a failure
             with suppress(TimeoutError):

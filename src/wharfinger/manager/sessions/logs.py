@@ -120,6 +120,7 @@ class KernelLogs:
                 if not found.kernel.is_open:
                     return
                 await bell.wait()
+        raise Conflict("this manager is stopping: ask again")
 
 
 def _find(conn: Connection, session_id: str, kernel_id: str | None) -> _Found:

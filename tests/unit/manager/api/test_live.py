@@ -115,6 +115,24 @@ async def test_draining_ends_the_stream_even_in_the_middle_of_a_send() -> None:
     await running
 
 
+async def test_what_cannot_be_resumed_is_not_ended_properly_by_draining() -> None:
+    class Output(EventStream):
+        resumable = False
+
+    drain = asyncio.Event()
+    client = Client()
+    gauge = Gauge("open", "Open.", registry=None)
+    watched = Watched([UPDATE])
+    output = Output(watched.open(), open_streams=gauge, drain=drain)
+    running = asyncio.create_task(output({}, client.receive, client.send))
+    async with asyncio.timeout(10):
+        await client.arrived.wait()
+    drain.set()
+    await running
+    assert watched.left
+    assert not client.complete
+
+
 async def test_a_stream_asked_for_while_draining_ends_at_once() -> None:
     drain = asyncio.Event()
     drain.set()

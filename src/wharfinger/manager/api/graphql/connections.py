@@ -66,9 +66,12 @@ def key_of(cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        return base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8")
+        key = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8")
     except (UnicodeError, binascii.Error, ValueError):
-        raise InvalidRequest("after is no cursor from here", after=cursor[:200]) from None
+        key = ""
+    if not key or not key.isprintable():
+        raise InvalidRequest("after is no cursor from here", after=cursor[:200])
+    return key
 
 
 def _cursor(key: str) -> str:
