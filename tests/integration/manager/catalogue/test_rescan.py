@@ -193,7 +193,7 @@ async def test_many_tags_are_read_with_progress_a_batch_at_a_time_and_again_for_
     sqlite_shelf: Shelf, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = os.environ.get("WHARFINGER_TEST_EXTENT") == "full"
-    count, differing = (5000, 5000) if full else (500, 30)
+    count, differing = (5000, 5000) if full else (300, 20)
     await asyncio.to_thread(push_many, registry.host, "lab/many", count, differing=differing)
     await sqlite_shelf.know(registry.host)
     held = _count_held(monkeypatch)
