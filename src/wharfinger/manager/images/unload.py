@@ -60,11 +60,13 @@ class _Run:
         self._rounds = Rounds(run, unload.storage, unload.bus, Board(count_bytes=False))
         self._held_back: dict[str, ImageKeys] = {}
         self._unanswered = Counter[str]()
+        self._settled: set[str] = set()
 
     async def drive(self) -> TaskResult:
         return rows.result(await self._rounds.drive(self._round), "unload")
 
     async def _round(self, errands: Errands) -> Sequence[ItemRow]:
+        self._settled.clear()
         standing = await self._our.storage.write(
             removing.advance,
             *self._task,
@@ -72,9 +74,12 @@ class _Run:
             known=dict(self._held_back),
             by=self._our.by,
         )
-        for agent_id, waiting in standing.to_survey.items():
+        # of agents whose answers came meanwhile it shows what was: their turn is the next round
+        for agent_id in standing.to_survey.keys() - self._settled:
+            waiting = standing.to_survey[agent_id]
             errands.start(f"survey {agent_id}", self._survey, agent_id, waiting)
-        for agent_id, decided in standing.to_remove.items():
+        for agent_id in standing.to_remove.keys() - self._settled:
+            decided = standing.to_remove[agent_id]
             errands.start(f"remove {agent_id}", self._remove, agent_id, decided)
         return standing.items
 
@@ -98,7 +103,7 @@ class _Run:
                     protected=self._our.protected_references,
                     by=self._our.by,
                 )
-        self._rounds.ring()
+        self._settle(agent_id)
 
     async def _remove(self, agent_id: str, decided: Sequence[tuple[ItemRow, str]]) -> None:
         """Have one agent remove a batch, and apply what it answers.
@@ -124,6 +129,10 @@ class _Run:
                 removing.apply, *self._task, batch, answers, by=self._our.by
             )
         self._unanswered.pop(agent_id, None)
+        self._settle(agent_id)
+
+    def _settle(self, agent_id: str) -> None:
+        self._settled.add(agent_id)
         self._rounds.ring()
 
     async def _fail_all(

@@ -106,7 +106,8 @@ async def test_it_tells_how_far_its_item_is_and_its_newest_attempt(
     assert (found.bytes_done, found.eta_seconds, found.attempt_id) == (7, 2.5, newest)
 
 
-async def test_of_two_that_begin_at_once_one_waits(storage: Storage, items: list[str]) -> None:
+@pytest.mark.usefixtures("items")
+async def test_of_two_that_begin_at_once_one_waits(storage: Storage) -> None:
     def under_lock(conn: Connection, item_id: str) -> bool:
         preparations.lock(conn, ["a-1"])
         return begin(conn, item_id)

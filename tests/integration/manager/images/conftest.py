@@ -78,7 +78,8 @@ async def wharf(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     registries = Registries(unreliable, vault, client)
     preload = Preload(unreliable, bus, calls, registries, Limits(), "test")
     tasks.register(PRELOAD, preload, rows.as_json)
-    tasks.register(UNLOAD, Unload(unreliable, bus, calls, "test"), rows.as_json)
+    unload = Unload(unreliable, bus, calls, "test", ("h.test/base/*",))
+    tasks.register(UNLOAD, unload, rows.as_json)
 
     async def unasked(_: web.Request, __: dict[str, Any]) -> web.StreamResponse:
         return web.Response(status=500)
