@@ -83,6 +83,25 @@ async def refusal(
 # Documents
 
 
+@pytest.mark.parametrize(
+    "config",
+    [answer(b"", status=404), answer(b"{}"), answer(b"", status=500), silent(), endless()],
+)
+async def test_a_config_that_nobody_needs_to_pull_fails_nothing(
+    client: RegistryClient, odd: OddRegistry, config: Handler
+) -> None:
+    document = image_manifest(b"config")
+    odd.on(f"/v2/app/blobs/{digest(b'config')}", config)
+    root = odd.manifest("app", "amd64", document)
+    entry = {"mediaType": OCI_MANIFEST, "digest": root, "size": 1}
+    platform = {"platform": {"os": "linux", "architecture": "amd64"}}
+    odd.manifest("app", "v1", {"mediaType": OCI_INDEX, "manifests": [entry | platform]})
+
+    (image,) = (await resolve(client, odd, hosts=[AMD64])).platforms
+
+    assert (image.manifest_digest, image.diff_ids, image.labels) == (root, (), ())
+
+
 @pytest.mark.parametrize("handler", [gzipped, chunked])
 async def test_encodings_are_undone_before_the_digest_is_taken(
     client: RegistryClient, odd: OddRegistry, handler: Any

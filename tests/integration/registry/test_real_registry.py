@@ -52,7 +52,14 @@ def connection(registry: Registry, user: tuple[str, str] | None = None) -> Regis
 async def test_a_tag_becomes_the_digest_and_the_layers_of_its_manifest(
     registry: Registry, client: RegistryClient, oci: bool
 ) -> None:
-    pushed = push(registry.host, "lab/app", "v1", [random_layer("a", 900), layer({})], oci=oci)
+    pushed = push(
+        registry.host,
+        "lab/app",
+        "v1",
+        [random_layer("a", 900), layer({})],
+        oci=oci,
+        labels={"of": "lab"},
+    )
 
     image = await client.resolve(
         Reference.parse(f"{registry.host}/lab/app:v1"), connection(registry)
@@ -66,6 +73,8 @@ async def test_a_tag_becomes_the_digest_and_the_layers_of_its_manifest(
     assert only.config_digest == pushed.config_digest
     assert only.layers == tuple(Layer(each.digest, each.size) for each in pushed.layers)
     assert only.size == sum(each.size for each in pushed.layers)
+    assert only.diff_ids == tuple(each.diff_id for each in pushed.layers)
+    assert image.labels == {"of": "lab"}
 
 
 @pytest.mark.parametrize("oci", [False, True])

@@ -12,6 +12,7 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.progress import Layer
 from wharfinger.registry.manifests import (
     DOCKER_LIST,
+    LABELS_LIMIT,
     OCI_INDEX,
     OCI_MANIFEST,
     Descriptor,
@@ -201,3 +202,22 @@ def test_a_config_that_is_no_object_is_corrupt() -> None:
         parse_config(b"[]", asked="H/app:v1")
 
     assert caught.value.code == "corrupt"
+
+
+@pytest.mark.parametrize(
+    ("config", "diff_ids", "labels"),
+    [
+        ({"rootfs": {"diff_ids": [A, B]}, "config": {"Labels": {"b": "2", "a": "1"}}}, 2, "ab"),
+        ({"rootfs": {"diff_ids": [A, "sha256:short"]}, "config": {"Labels": None}}, 0, ""),
+        ({"rootfs": {"diff_ids": [A, 7]}, "config": {"Labels": {"a": 1, "b": "2"}}}, 0, "b"),
+        ({"rootfs": [], "config": []}, 0, ""),
+        ({"rootfs": {"diff_ids": A}, "config": {"Labels": ["a"]}}, 0, ""),
+        ({"config": {"Labels": {"a": "1", "b": "x" * LABELS_LIMIT, "c": "3"}}}, 0, "a"),
+        ({}, 0, ""),
+    ],
+)
+def test_what_is_odd_in_a_config_is_left_out(config: Any, diff_ids: int, labels: str) -> None:
+    read_config = parse_config(json.dumps(config).encode(), asked="H/app:v1")
+
+    assert read_config.diff_ids == (A, B)[:diff_ids]
+    assert "".join(name for name, _ in read_config.labels) == labels
