@@ -7,15 +7,19 @@ from rig.queues import DIGEST, avoid, insert_host, insert_image, insert_session,
 from sqlalchemy import Connection, select, update
 
 from wharfinger.domain.failures import Failure, FailureClass
+from wharfinger.domain.platforms import Platform
+from wharfinger.domain.references import Reference
 from wharfinger.domain.retries import MOST_AGENTS
 from wharfinger.domain.sessions import Reason
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AgentStatus, KernelStatus
+from wharfinger.manager.catalogue import resolved
 from wharfinger.manager.sessions import failing, kernels
 from wharfinger.manager.sessions.kernels import Kernel
 from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.port import Storage
+from wharfinger.registry.images import PlatformImage, ResolvedImage
 
 PULLING: dict[str, Any] = {"status": KernelStatus.PULLING, "agent_id": "a-1"}
 NOT_FOUND = Failure(FailureClass.NOT_FOUND, "there is no such image", "manifest unknown")
@@ -154,6 +158,23 @@ async def test_another_that_could_take_it_is_tried(storage: Storage) -> None:
         insert_host(conn, "a-1")
         insert_host(conn, "a-2")
         avoid(conn, "a-2", until=now(conn) - 1)
+        insert_session(conn, "s", PULLING)
+        assert fail(conn, NO_SPACE).status is KernelStatus.PENDING
+
+    await storage.write(story)
+
+
+async def test_an_agent_of_a_platform_the_image_has_though_no_host_asked_for_it_is_another(
+    storage: Storage,
+) -> None:
+    amd64, arm64 = Platform("linux", "amd64"), Platform("linux", "arm64")
+
+    def story(conn: Connection) -> None:
+        variant = PlatformImage(amd64, DIGEST, DIGEST, ())
+        reference = Reference.parse("h.test/image:v1")
+        resolved.keep(conn, ResolvedImage(reference, DIGEST, "index", (variant,), (arm64,)))
+        insert_host(conn, "a-1")
+        insert_host(conn, "a-2", architecture="arm64")
         insert_session(conn, "s", PULLING)
         assert fail(conn, NO_SPACE).status is KernelStatus.PENDING
 
