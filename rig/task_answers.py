@@ -49,6 +49,8 @@ def task(*items: Item, status: str = "running", **more: object) -> Task:
         },
         "message": "",
         "failure": None,
+        "detail": None,
+        "waitsFor": [],
         "createdAt": "2026-01-02T03:04:05+00:00",
         "startedAt": "2026-01-02T03:04:06+00:00",
         "endedAt": None if status in {"pending", "running"} else "2026-01-02T03:05:05+00:00",

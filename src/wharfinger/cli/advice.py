@@ -19,7 +19,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     FailureClass.CORRUPT: "push the image anew, then create it again",
     FailureClass.ENGINE_ERROR: "check the command and the engine's own text above",
     FailureClass.IN_USE: "end what uses the image there",
-    FailureClass.PROTECTED: "the host's settings protect this image",
+    FailureClass.PROTECTED: "it is kept on purpose: wharfinger image unprotect REF, or the "
+    "manager's and the host's settings",
     FailureClass.AGENT_LOST: "see which hosts are up: wharfinger agent ls; then create it again",
     FailureClass.CANCELLED: "create it again",
     FailureClass.INVALID_REFERENCE: "write the image as host[:port]/path/name[:tag]",
@@ -32,3 +33,10 @@ _ADVICE: Final[Mapping[str, str]] = {
 def what_to_do(failure_class: str) -> str:
     """A hint for a failure class; empty for one that is not known here."""
     return _ADVICE.get(failure_class, "")
+
+
+def unknown_image(reference: str, role: str) -> str:
+    """A hint for an image that a session may not ask for, to somebody of this role."""
+    if role == "superadmin":
+        return f"check that {reference} was pushed: your sessions make an image known by themselves"
+    return f"an admin can make it known: wharfinger image register {reference}"

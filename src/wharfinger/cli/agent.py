@@ -61,13 +61,14 @@ def ls(url: str | None, as_json: bool) -> Exit:
         output.document(agents)
         return Exit.OK
     output.table(
-        ("ID", "GROUP", "STATUS", "USED", "PLATFORM", "ENGINE", "HEARD", "PROBLEM"),
+        ("ID", "GROUP", "STATUS", "USED", "DISK FREE", "PLATFORM", "ENGINE", "HEARD", "PROBLEM"),
         [
             (
                 each["id"],
                 each["scalingGroup"],
                 _status(each),
                 words.used(each["occupied"], each["slots"]),
+                _disk(each),
                 _platform(each),
                 _engine(each),
                 f"{words.age(each['heardSecondsAgo'])} ago",
@@ -103,6 +104,7 @@ def show(agent_id: str, url: str | None, as_json: bool) -> Exit:
         ("problem", found["engine"]["problem"] or "none"),
         ("agent version", found["version"]),
         ("used", words.used(found["occupied"], found["slots"])),
+        ("disk free", _disk(found)),
         ("heard", f"{words.age(found['heardSecondsAgo'])} ago"),
     ):
         output.line(f"{name + ':':15}{words.plain(value)}")
@@ -196,6 +198,12 @@ def _change(
 
 def _status(each: Agent) -> str:
     return f"{each['status']} (cordoned)" if each["cordoned"] else each["status"]
+
+
+def _disk(each: Agent) -> str:
+    """`120 GiB of 500 GiB`: where the engine keeps its images."""
+    disk = each["disk"]
+    return f"{words.size(disk['free'])} of {words.size(disk['total'])}" if disk else "-"
 
 
 def _platform(each: Agent) -> str:

@@ -7,11 +7,14 @@ from typing import Any
 import click
 
 from wharfinger.cli import output
+from wharfinger.cli.advice import unknown_image
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.follow_session import follow_session
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
+from wharfinger.client.errors import RemoteError
 from wharfinger.client.shapes import KernelSpec, Session, Variable
+from wharfinger.domain.failures import FailureClass
 from wharfinger.domain.references import Reference
 from wharfinger.domain.slots import parse_cpu, parse_mem
 
@@ -69,7 +72,8 @@ def create(
 ) -> Exit:
     """Queue a session: it starts once there is room and its image is on a host.
 
-    CPU, memory, graphics processors, variables and the command are those of each container. What
+    Users may ask for images that an admin made known (`wharfinger image ls`); a superadmin's session
+    makes its own known. CPU, memory, graphics processors, variables and the command are those of each container. What
     follows -- is the command; without it the image's own runs. A session goes on when you stop
     waiting for it with Ctrl-C.
 
@@ -89,7 +93,13 @@ def create(
     kernels = [kernel_spec(each, **asked) for each in references]
 
     async def begin(api: Api) -> Session:
-        return await api.create_session(kernels, name=name, scaling_group=sgroup)
+        try:
+            return await api.create_session(kernels, name=name, scaling_group=sgroup)
+        except RemoteError as refusal:
+            if refusal.code == FailureClass.NOT_FOUND:
+                missing = refusal.detail.get("reference", kernels[0]["reference"])
+                output.note(unknown_image(missing, (await api.viewer())["role"]))
+            raise
 
     if wait:
         return follow_session(url, begin, until_running=True, as_json=as_json)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Final
 
 from wharfinger.cli import exits, output
-from wharfinger.cli.display import layout, summary
+from wharfinger.cli.display import layout, rescan_summary, summary
 from wharfinger.cli.display.lines import LineLog
 from wharfinger.cli.display.live import Drawing, display_for
 from wharfinger.cli.exits import Exit
@@ -44,6 +44,21 @@ def follow(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
     return exits.of_status(task["status"])
 
 
+def start(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
+    """Start the task without following it, and tell its id."""
+
+    async def started(api: Api) -> Task:
+        return await api.task(await begin(api))
+
+    task = ask(url, started)
+    if as_json:
+        output.document(task)
+    else:
+        output.line(task["id"])
+        output.note(f"started; to follow it: wharfinger task watch {task['id']}")
+    return Exit.OK
+
+
 def show_end(task: Task, *, as_json: bool, rows_shown: bool) -> None:
     """The task's end: the document, or a table, unless it would tell nothing new, and a sentence."""
     if as_json:
@@ -53,7 +68,17 @@ def show_end(task: Task, *, as_json: bool, rows_shown: bool) -> None:
         output.line()
         output.table(summary.COLUMNS, summary.rows(task), empty="")
         output.line()
+    show_found(task)
     output.line(summary.sentence(task))
+
+
+def show_found(task: Task) -> None:
+    """What a rescan found, as a table, and what it could not read; of other tasks nothing."""
+    if found := rescan_summary.registries(task):
+        output.table(rescan_summary.COLUMNS, rescan_summary.rows(found), empty="")
+        output.line()
+        for line in rescan_summary.failures(found):
+            output.line(line)
 
 
 class _Follower:

@@ -2,25 +2,27 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import click
 
-from wharfinger.cli import output, words
+from wharfinger.cli import catalogue, output, plan, words
 from wharfinger.cli.exits import Exit
-from wharfinger.cli.follow import follow
+from wharfinger.cli.follow import follow, start
 from wharfinger.cli.lazy import LazyGroup
-from wharfinger.cli.plan import plan, show_plan
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
-from wharfinger.client.shapes import ImageOnAgent
+from wharfinger.client.shapes import Image, ImageOnAgent
 from wharfinger.domain.selectors import EVERY
 
 _NAMED: Final = 4
 """Agents of an image are named up to this many, else counted."""
 
+_STATUSES: Final = ("known", "missing", "forgotten", "unregistered")
+
 Start = Callable[[Api, tuple[str, ...], list[str]], Any]
+Plan = Callable[..., Exit]
+"""Prints what would be done: of `wharfinger.cli.plan`."""
 
 
 @click.group(cls=LazyGroup)
@@ -39,7 +41,7 @@ def _targets(command: Callable[..., Any]) -> Callable[..., Any]:
     command = remote(command)
     for option in (
         click.option(
-            "--dry-run", is_flag=True, help="Say what would be asked of whom; do nothing."
+            "--dry-run", is_flag=True, help="Say what would come of it on every host; do nothing."
         ),
         click.option("--detach", is_flag=True, help="Do not wait: print the task and return."),
         click.option("--all-agents", is_flag=True, help='All agents: the selector "*".'),
@@ -61,20 +63,22 @@ def _targets(command: Callable[..., Any]) -> Callable[..., Any]:
 def preload(**options: Any) -> Exit:
     """Bring images to agents, and wait until each was seen to hold them.
 
-    Every tag is resolved once; all agents get that version. What is there already is skipped.
-    Ctrl-C leaves the task running.
+    Every tag is resolved once; all agents get that version, and so do new sessions. What is there
+    already is skipped. No session starts from an image where it is being brought; one that has no
+    other host waits, and says so. Ctrl-C leaves the task running.
 
     \b
     Examples:
       wharfinger image preload 127.0.0.1:5000/app:v1 --all-agents
       wharfinger image preload r.lan/a:v1 r.lan/b:v2 --agents sgroup:gpu,cpu-7
+      wharfinger image preload r.lan/a:v1 --agents sgroup:gpu --dry-run
       wharfinger image preload r.lan/a:v1 --agents sgroup:gpu --detach --json
 
     \b
     Exit codes: 0 all done, 1 failed or cancelled, 2 wrong usage, 3 partially
     succeeded, 4 not allowed, 5 manager not reachable, 130 interrupted.
     """
-    return _begin(Api.preload, "preload", **options)
+    return _begin(Api.preload, plan.preload, **options)
 
 
 @image.command()
@@ -82,24 +86,25 @@ def preload(**options: Any) -> Exit:
 def unload(**options: Any) -> Exit:
     """Take images away from agents, where nothing uses them.
 
-    An agent with a container of the image keeps it, fails as in-use and names the containers;
-    the others go on. Nothing is ever forced.
+    An agent with a container or a kernel of the image keeps it, fails as in-use and names them;
+    the others go on. What is protected stays. Nothing is ever forced.
 
     \b
     Examples:
       wharfinger image unload 127.0.0.1:5000/app:v1 --all-agents
       wharfinger image unload r.lan/a:v1 --agents sgroup:gpu --agents cpu-7
+      wharfinger image unload r.lan/a:v1 --all-agents --dry-run
 
     \b
     Exit codes: 0 all done, 1 failed or cancelled, 2 wrong usage, 3 partially
     succeeded, 4 not allowed, 5 manager not reachable, 130 interrupted.
     """
-    return _begin(Api.unload, "unload", **options)
+    return _begin(Api.unload, plan.unload, **options)
 
 
 def _begin(
-    start: Start,
-    operation: str,
+    operation: Start,
+    show_plan: Plan,
     *,
     references: tuple[str, ...],
     selectors: tuple[str, ...],
@@ -111,26 +116,13 @@ def _begin(
 ) -> Exit:
     chosen = chosen_selectors(selectors, all_agents=all_agents)
     if dry_run:
-        show_plan(ask(url, partial(plan, operation, references, chosen)), as_json=as_json)
-        return Exit.OK
+        return show_plan(url, references, chosen, as_json=as_json)
 
     async def begin(api: Api) -> str:
-        task_id: str = await start(api, references, chosen)
+        task_id: str = await operation(api, references, chosen)
         return task_id
 
-    if not detach:
-        return follow(url, begin, as_json=as_json)
-
-    async def started(api: Api) -> Any:
-        return await api.task(await begin(api))
-
-    task = ask(url, started)
-    if as_json:
-        output.document(task)
-    else:
-        output.line(task["id"])
-        output.note(f"started; to follow it: wharfinger task watch {task['id']}")
-    return Exit.OK
+    return start(url, begin, as_json=as_json) if detach else follow(url, begin, as_json=as_json)
 
 
 def chosen_selectors(selectors: Iterable[str], *, all_agents: bool) -> list[str]:
@@ -147,29 +139,58 @@ def chosen_selectors(selectors: Iterable[str], *, all_agents: bool) -> list[str]
 
 
 @image.command()
-@click.option("--reference", metavar="TEXT", help="Only references that contain this.")
+@click.argument("text", required=False)
+@click.option("--registry", metavar="HOST", help="Only of this registry.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(_STATUSES),
+    help="Only images of this status; may be repeated.",
+)
+@click.option("--missing", is_flag=True, help="--status missing: its registry no longer has it.")
 @click.option("--agent", "agent_id", metavar="ID", help="Only what this agent holds.")
 @remote
-def ls(reference: str | None, agent_id: str | None, url: str | None, as_json: bool) -> Exit:
-    """List images, and on which agents each one is.
+def ls(
+    text: str | None,
+    registry: str | None,
+    statuses: tuple[str, ...],
+    missing: bool,
+    agent_id: str | None,
+    url: str | None,
+    as_json: bool,
+) -> Exit:
+    """List images: those users may ask for, and those hosts hold, with where each one is.
+
+    TEXT narrows to references that contain it. A session may ask for what is known or missing;
+    `register` makes others known.
 
     \b
     Examples:
-      wharfinger image ls
-      wharfinger image ls --reference app --agent gpu-a
+      wharfinger image ls torch
+      wharfinger image ls --registry r.lan --missing
+      wharfinger image ls --status unregistered --agent gpu-a
       wharfinger image ls --json | jq -r '.[].reference'
     """
-    images = ask(url, lambda api: api.images(reference=reference, agent_id=agent_id))
+    wanted = [*statuses, "missing"] if missing else statuses
+    images = ask(
+        url,
+        lambda api: api.images(
+            reference=text, registry=registry, statuses=wanted, agent_id=agent_id
+        ),
+    )
     if as_json:
         output.document(images)
         return Exit.OK
     output.table(
-        ("REFERENCE", "DIGEST", "SIZE", "AGENTS"),
+        ("REFERENCE", "DIGEST", "SIZE", "NOTE", "ON AGENTS", "AGENTS"),
         [
             (
                 each["reference"],
                 output.digest(each["rootDigest"]),
                 words.size(each["size"]),
+                _marks(each),
+                words.size(each["bytesOnAgents"]) if each["agents"] else "-",
                 _places(each["agents"]),
             )
             for each in images
@@ -177,6 +198,22 @@ def ls(reference: str | None, agent_id: str | None, url: str | None, as_json: bo
         empty="no images: bring one with `wharfinger image preload REF --all-agents`",
     )
     return Exit.OK
+
+
+for command in (
+    catalogue.register,
+    catalogue.forget,
+    catalogue.protect,
+    catalogue.unprotect,
+    catalogue.rescan,
+):
+    image.add_command(command)
+
+
+def _marks(each: Image) -> str:
+    """`missing, protected`; `-` for what is simply known."""
+    status = "" if each["status"] == "known" else each["status"]
+    return ", ".join(filter(None, (status, "protected" if each["protected"] else ""))) or "-"
 
 
 def _places(places: Sequence[ImageOnAgent]) -> str:

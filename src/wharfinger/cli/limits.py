@@ -62,7 +62,9 @@ def limit(
     if as_json:
         output.document(changed)
     else:
-        output.line(f"{changed['name']} now: {used(changed)}; scaling groups: {groups(changed)}")
+        output.line(
+            f"{changed['name']} now: {used(changed)}; scaling groups: {scaling_groups(changed)}"
+        )
     return Exit.OK
 
 
@@ -71,7 +73,7 @@ def used(user: Viewer) -> str:
     return words.used(user["occupied"], user["limits"], unlimited="no limit")
 
 
-def groups(user: Viewer) -> str:
+def scaling_groups(user: Viewer) -> str:
     """The scaling groups that are open to a user."""
     chosen = user["scalingGroups"]
     return "all" if chosen is None else ", ".join(chosen) or "none"

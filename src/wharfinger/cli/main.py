@@ -24,6 +24,7 @@ _ENTRIES: Final = {
     "registry": Entry(f"{_HERE}.registry:registry", "The registries images may come from."),
     "user": Entry(f"{_HERE}.user:user", "Who may use the manager."),
     "token": Entry(f"{_HERE}.token:token", "What people and programs show to the manager."),
+    "audit": Entry(f"{_HERE}.audit:audit", "Who did what to images, sessions, users and hosts."),
 }
 _WRITE_ERRORS: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO})
 

@@ -77,6 +77,33 @@ def _no_free_slots(data: Data) -> str:
     return f"{hosts} could take it{_asked(data)}, but not now: too little is free{kept}"
 
 
+def _pending_preparation(data: Data) -> str:
+    figures = preparation_figures(data)
+    return "waits for image preparation" + "".join(
+        f"{mark}{part}" for mark, part in ((": ", preparation(data)), (", ", figures)) if part
+    )
+
+
+def preparation(data: Data) -> str:
+    """`preload 4f2a on gpu-a`: what a kernel that is held back waits for, if `data` tells.
+
+    Only preloads have attempts; without one it may be either kind of task.
+    """
+    task, agent = data.get("taskId"), data.get("agentId")
+    if not task:
+        return ""
+    kind = "preload" if data.get("attemptId") else "task"
+    return words.plain(f"{kind} {task} on {agent}" if agent else f"{kind} {task}")
+
+
+def preparation_figures(data: Data) -> str:
+    """`1.2 GiB of 3.4 GiB, 0:40 left`, as far as it is known."""
+    progress, left = data.get("progress") or {}, words.clock(data.get("etaSeconds"))
+    total = progress.get("total")
+    done = f"{words.size(progress['current'])} of {words.size(total)}" if total else ""
+    return ", ".join(filter(None, (done, f"{left} left" if left else "")))
+
+
 def _retrying(data: Data) -> str:
     avoided = data.get("avoidedAgentId")
     elsewhere = f"; {avoided} is avoided for a while" if avoided else ""
@@ -118,6 +145,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Data], str]]] = {
     Reason.USER_SESSIONS_EXCEEDED: _sessions_exceeded,
     Reason.NO_SUITABLE_AGENT: _no_suitable_agent,
     Reason.NO_FREE_SLOTS: _no_free_slots,
+    Reason.PENDING_IMAGE_PREPARATION: _pending_preparation,
     Reason.RETRYING: _retrying,
     Reason.AGENT_LOST: _agent_lost,
     Reason.PULLS_LIMITED: _just("as many pulls are under way as allowed"),

@@ -1,6 +1,8 @@
 """`wharfinger registry`: the registries images may come from."""
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -8,16 +10,20 @@ from wharfinger.cli import output
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.lazy import LazyGroup
 from wharfinger.cli.remote import ask, remote
+from wharfinger.client.shapes import Grants
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group(cls=LazyGroup)
 def registry() -> None:
-    """Make registries known: images come from these alone.
+    """Make registries known: images come from these alone. And say whom their images are for.
 
     \b
     Examples:
       wharfinger registry add http://127.0.0.1:5000
       wharfinger registry ls
+      wharfinger registry grant r.lan/secret --group research
     """
 
 
@@ -92,6 +98,105 @@ def rm(host: str, url: str | None, as_json: bool) -> Exit:
     else:
         output.line(f"registry {host} is forgotten")
     return Exit.OK
+
+
+def _subjects(command: Command) -> Command:
+    command = remote(command)
+    for option in (
+        click.option(
+            "--group",
+            "groups",
+            multiple=True,
+            metavar="GROUP",
+            help="A group of users; may be repeated.",
+        ),
+        click.option(
+            "--user", "users", multiple=True, metavar="USER", help="A user; may be repeated."
+        ),
+        click.argument("path"),
+    ):
+        command = option(command)
+    return command
+
+
+@registry.command()
+@_subjects
+def grant(
+    path: str, users: Sequence[str], groups: Sequence[str], url: str | None, as_json: bool
+) -> Exit:
+    """Let users and groups use the images below a path, which is then for them alone.
+
+    PATH is a registry (host[:port]) or what begins there (host/name). The longest path that covers
+    an image decides; where there is none it is open to all. For everybody else such an image does
+    not exist, even where a host holds it. Superadmins may use everything.
+
+    \b
+    Examples:
+      wharfinger registry grant r.lan --group staff
+      wharfinger registry grant r.lan/secret --group research --user ada
+    """
+    if not users and not groups:
+        raise click.UsageError("say to whom: --user USER or --group GROUP (both repeatable)")
+    changed = ask(url, lambda api: api.grant_images(path, users=users, groups=groups))
+    return _show_grants(changed, as_json=as_json)
+
+
+@registry.command()
+@_subjects
+def revoke(
+    path: str, users: Sequence[str], groups: Sequence[str], url: str | None, as_json: bool
+) -> Exit:
+    """Take the images below a path from users and groups.
+
+    With nobody named all grants of the path are taken back, and it is open as before them. Naming
+    the last ones is refused, since it would open the path to all.
+
+    \b
+    Examples:
+      wharfinger registry revoke r.lan/secret --user ada
+      wharfinger registry revoke r.lan/secret
+    """
+    changed = ask(url, lambda api: api.revoke_images(path, users=users, groups=groups))
+    return _show_grants(changed, as_json=as_json)
+
+
+@registry.command()
+@remote
+def grants(url: str | None, as_json: bool) -> Exit:
+    """List the paths that are not open to all, and whom each is for.
+
+    \b
+    Example:
+      wharfinger registry grants
+    """
+    paths = ask(url, lambda api: api.grants())
+    if as_json:
+        output.document(paths)
+        return Exit.OK
+    output.table(
+        ("PATH", "USERS", "GROUPS"),
+        [
+            (each["path"], ", ".join(each["users"]) or "-", ", ".join(each["groups"]) or "-")
+            for each in paths
+        ],
+        empty="every registry is open to all: limit one with `wharfinger registry grant PATH`",
+    )
+    return Exit.OK
+
+
+def _show_grants(changed: Grants, *, as_json: bool) -> Exit:
+    if as_json:
+        output.document(changed)
+    else:
+        output.line(f"{changed['path']} is {_for_whom(changed)}")
+    return Exit.OK
+
+
+def _for_whom(path: Grants) -> str:
+    """`for user ada, group research alone`, `no longer limited`."""
+    names = [f"user {name}" for name in path["users"]]
+    names += [f"group {name}" for name in path["groups"]]
+    return f"for {', '.join(names)} alone" if names else "no longer limited"
 
 
 def _password() -> str:

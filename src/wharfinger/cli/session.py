@@ -10,6 +10,7 @@ from wharfinger.cli.display.session_lines import progress
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.follow_session import follow_session
 from wharfinger.cli.lazy import Entry, LazyGroup
+from wharfinger.cli.naming import with_session
 from wharfinger.cli.reasons import why
 from wharfinger.cli.remote import ask, remote
 from wharfinger.cli.session_end import cancel, terminate
@@ -97,11 +98,14 @@ def ls(
 def show(session_id: str, url: str | None, as_json: bool) -> Exit:
     """Show a session: why it is where it is, and all that happened.
 
+    ID is its id, the beginning of it, or its name, as long as it is the only one.
+
     \b
-    Example:
+    Examples:
       wharfinger session show 4f2a9c
+      wharfinger session show train
     """
-    found = ask(url, lambda api: api.session(session_id))
+    found = ask(url, lambda api: with_session(api, session_id, api.session))
     if as_json:
         output.document(found)
         return Exit.OK
@@ -136,7 +140,7 @@ def watch(session_id: str, url: str | None, as_json: bool) -> Exit:
     """
 
     async def begin(api: Api) -> Session:
-        return await api.session(session_id)
+        return await with_session(api, session_id, api.session)
 
     return follow_session(url, begin, until_running=False, as_json=as_json)
 

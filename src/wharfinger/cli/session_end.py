@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 
 import click
 
 from wharfinger.cli import output
 from wharfinger.cli.display import session_summary
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.naming import with_session
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
 from wharfinger.client.errors import RemoteError
 from wharfinger.client.shapes import Session
+from wharfinger.domain.errors import UnknownId, WharfingerError
 
 
 @click.command()
@@ -32,11 +35,12 @@ def terminate(session_ids: Sequence[str], wait: bool, url: str | None, as_json: 
     wanted = list(dict.fromkeys(session_ids))
 
     async def end_all(api: Api) -> list[Session]:
-        ended, refusals = [], []
+        ended: list[Session] = []
+        refusals: list[WharfingerError] = []
         for session_id in wanted:
             try:
-                ended.append(await api.terminate_session(session_id))
-            except RemoteError as error:
+                ended.append(await with_session(api, session_id, api.terminate_session))
+            except (RemoteError, UnknownId) as error:
                 refusals.append(error)
         if wait:
             ended = [await _end_of(api, each) for each in ended]
@@ -71,7 +75,9 @@ def cancel(session_id: str, force: bool, url: str | None, as_json: bool) -> Exit
       wharfinger session cancel 4f2a9c
       wharfinger session cancel 4f2a9c --force
     """
-    asked = ask(url, lambda api: api.cancel_session(session_id, force=force))
+    asked = ask(
+        url, lambda api: with_session(api, session_id, partial(api.cancel_session, force=force))
+    )
     if as_json:
         output.document(asked)
     else:

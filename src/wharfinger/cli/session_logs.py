@@ -7,6 +7,7 @@ import click
 
 from wharfinger.cli import output
 from wharfinger.cli.exits import Exit
+from wharfinger.cli.naming import with_session
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
 from wharfinger.client.errors import ServerUnreachable
@@ -59,9 +60,12 @@ def logs(
     take = chunks.append if as_json else output.raw
 
     async def read(api: Api) -> bool:
-        kernel_id = await _kernel_id(api, session_id, kernel)
-        asked: dict[str, Any] = {"follow": follow, "tail_bytes": tail_bytes}
-        return await _read(api, session_id, take, kernel_id=kernel_id, **asked)
+        async def read_of(found: str) -> bool:
+            kernel_id = await _kernel_id(api, found, kernel)
+            asked: dict[str, Any] = {"follow": follow, "tail_bytes": tail_bytes}
+            return await _read(api, found, take, kernel_id=kernel_id, **asked)
+
+        return await with_session(api, session_id, read_of)
 
     try:
         truncated = ask(url, read)

@@ -9,8 +9,9 @@ from wharfinger.cli import output, words
 from wharfinger.cli.display import summary
 from wharfinger.cli.display.lines import progress
 from wharfinger.cli.exits import Exit
-from wharfinger.cli.follow import follow
+from wharfinger.cli.follow import follow, show_found
 from wharfinger.cli.lazy import LazyGroup
+from wharfinger.cli.naming import with_task
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
 from wharfinger.client.shapes import Task, Transition
@@ -83,11 +84,13 @@ def ls(limit: int, status: Sequence[str], url: str | None, as_json: bool) -> Exi
 def show(task_id: str, url: str | None, as_json: bool) -> Exit:
     """Show a task: its items, and what happened to it.
 
+    ID is its id, or the beginning of it, as long as it is the only one.
+
     \b
     Example:
       wharfinger task show 4f2a9c
     """
-    found = ask(url, lambda api: api.task(task_id))
+    found = ask(url, lambda api: with_task(api, task_id, api.task))
     if as_json:
         output.document(found)
         return Exit.OK
@@ -97,6 +100,7 @@ def show(task_id: str, url: str | None, as_json: bool) -> Exit:
         output.line()
         output.table(summary.COLUMNS, summary.rows(found), empty="")
     output.line()
+    show_found(found)
     show_transitions(found["transitions"])
     return Exit.OK
 
@@ -114,8 +118,8 @@ def watch(task_id: str, url: str | None, as_json: bool) -> Exit:
       wharfinger task watch 4f2a9c
     """
 
-    async def begin(_: Api) -> str:
-        return task_id
+    async def begin(api: Api) -> str:
+        return (await with_task(api, task_id, api.task))["id"]
 
     return follow(url, begin, as_json=as_json)
 
@@ -130,11 +134,11 @@ def cancel(task_id: str, url: str | None, as_json: bool) -> Exit:
     Example:
       wharfinger task cancel 4f2a9c && wharfinger task watch 4f2a9c
     """
-    asked = ask(url, lambda api: api.cancel_task(task_id))
+    asked = ask(url, lambda api: with_task(api, task_id, api.cancel_task))
     if as_json:
         output.document(asked)
     elif asked["endedAt"] is None:
-        output.line(f"task {task_id} is being cancelled: wharfinger task watch {task_id}")
+        output.line(f"task {asked['id']} is being cancelled: wharfinger task watch {asked['id']}")
     else:
         output.line(summary.sentence(asked))
     return Exit.OK

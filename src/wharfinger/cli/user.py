@@ -1,24 +1,27 @@
 """`wharfinger user`: who may use the manager, and how much of it."""
 
+from collections.abc import Sequence
+
 import click
 
 from wharfinger.cli import output, words
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.lazy import LazyGroup
-from wharfinger.cli.limits import groups, limit, used
+from wharfinger.cli.limits import limit, scaling_groups, used
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
-from wharfinger.client.shapes import Viewer
+from wharfinger.client.shapes import User, Viewer
 from wharfinger.domain.errors import UnknownId
 
 
 @click.group(cls=LazyGroup)
 def user() -> None:
-    """Add, list, limit and remove users.
+    """Add, list, limit, group and remove users.
 
     \b
     Examples:
       wharfinger user add ada
+      wharfinger user group ada --add research
       wharfinger user ls
     """
 
@@ -52,7 +55,7 @@ def add(name: str, role: str, url: str | None, as_json: bool) -> Exit:
 @user.command()
 @remote
 def ls(url: str | None, as_json: bool) -> Exit:
-    """List users: what they occupy, of what they may have at a time.
+    """List users: what they occupy, of what they may have at a time, and their groups.
 
     \b
     Example:
@@ -63,13 +66,14 @@ def ls(url: str | None, as_json: bool) -> Exit:
         output.document(users)
         return Exit.OK
     output.table(
-        ("NAME", "ROLE", "USED", "GROUPS", "AGE", "ID"),
+        ("NAME", "ROLE", "USED", "SCALING GROUPS", "GROUPS", "AGE", "ID"),
         [
             (
                 each["name"],
                 each["role"],
                 used(each),
-                groups(each),
+                scaling_groups(each),
+                _groups(each),
                 words.since(each["createdAt"]),
                 each["id"],
             )
@@ -108,7 +112,7 @@ def show(name: str | None, url: str | None, as_json: bool) -> Exit:
         ("name", found["name"]),
         ("role", found["role"]),
         ("used", used(found)),
-        ("scaling groups", groups(found)),
+        ("scaling groups", scaling_groups(found)),
         ("id", found["id"]),
     ):
         output.line(f"{key + ':':16}{words.plain(value)}")
@@ -116,6 +120,37 @@ def show(name: str | None, url: str | None, as_json: bool) -> Exit:
 
 
 user.add_command(limit)
+
+
+@user.command()
+@click.argument("name")
+@click.option("--add", multiple=True, metavar="GROUP", help="Put them into it; may be repeated.")
+@click.option("--remove", multiple=True, metavar="GROUP", help="Take them out; may be repeated.")
+@remote
+def group(
+    name: str, add: Sequence[str], remove: Sequence[str], url: str | None, as_json: bool
+) -> Exit:
+    """Change which groups a user belongs to. A group is there once somebody is in it.
+
+    `wharfinger registry grant` limits images to groups.
+
+    \b
+    Examples:
+      wharfinger user group ada --add research --add staff
+      wharfinger user group ada --remove staff
+    """
+    if not add and not remove:
+        raise click.UsageError("say which: --add GROUP or --remove GROUP (both repeatable)")
+    changed = ask(url, lambda api: api.change_user_groups(name, add=add, remove=remove))
+    if as_json:
+        output.document(changed)
+    else:
+        output.line(f"{changed['name']} now: groups {_groups(changed)}")
+    return Exit.OK
+
+
+def _groups(each: User) -> str:
+    return ", ".join(each["groups"]) or "-"
 
 
 @user.command()

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-from wharfinger.client import documents
+from wharfinger.client import documents, image_documents
 from wharfinger.client.connection import Connection
 from wharfinger.client.errors import RemoteError
 from wharfinger.client.http import Client
@@ -15,15 +15,21 @@ from wharfinger.client.session_watch import SessionEvent, watch_session
 from wharfinger.client.shapes import (
     Agent,
     AgentHistory,
+    AuditEntry,
+    CatalogueImage,
+    Grants,
     Image,
     KernelSpec,
     LimitChanges,
     NewToken,
+    PreloadPlan,
+    Protection,
     Registry,
     Session,
     Task,
     TaskHistory,
     Token,
+    UnloadPlan,
     User,
     Viewer,
 )
@@ -55,11 +61,11 @@ class Api:
 
     async def preload(self, references: Sequence[str], selectors: Sequence[str]) -> str:
         """Start bringing images to agents; the id of the task."""
-        return await self._start(documents.PRELOAD, references, selectors)
+        return await self._start(image_documents.PRELOAD, references, selectors)
 
     async def unload(self, references: Sequence[str], selectors: Sequence[str]) -> str:
         """Start taking images away from agents; the id of the task."""
-        return await self._start(documents.UNLOAD, references, selectors)
+        return await self._start(image_documents.UNLOAD, references, selectors)
 
     async def tasks(
         self, *, limit: int, status: Sequence[str] = (), with_items: bool = False
@@ -154,16 +160,87 @@ class Api:
             self._client, session_id, kernel_id=kernel_id, follow=follow, tail_bytes=tail_bytes
         )
 
+    async def preload_plan(
+        self, references: Sequence[str], selectors: Sequence[str]
+    ) -> list[PreloadPlan]:
+        """What a preload would do, host by host."""
+        plans = await self._plan(image_documents.PRELOAD_PLAN, references, selectors)
+        return cast("list[PreloadPlan]", plans)
+
+    async def unload_plan(
+        self, references: Sequence[str], selectors: Sequence[str]
+    ) -> list[UnloadPlan]:
+        """What an unload would do, host by host."""
+        plans = await self._plan(image_documents.UNLOAD_PLAN, references, selectors)
+        return cast("list[UnloadPlan]", plans)
+
     async def images(
-        self, *, reference: str | None = None, agent_id: str | None = None
+        self,
+        *,
+        reference: str | None = None,
+        registry: str | None = None,
+        statuses: Sequence[str] = (),
+        agent_id: str | None = None,
     ) -> list[Image]:
-        """All images; those whose reference contains `reference`, those on one agent."""
+        """All images; those whose reference contains `reference`, of one registry, of these
+        statuses, those on one agent."""
+        narrowed = {
+            "reference": reference,
+            "registry": registry,
+            "statuses": list(statuses) or None,
+            "agentId": agent_id,
+        }
         return cast(
             "list[Image]",
-            await self._pages(
-                documents.IMAGES, "images", None, reference=reference, agentId=agent_id
-            ),
+            await self._pages(image_documents.IMAGES, "images", None, **narrowed),
         )
+
+    async def register_image(self, reference: str) -> CatalogueImage:
+        """Let users ask for an image; it means what its registry says now."""
+        answer = await self._tell(image_documents.REGISTER, reference=reference)
+        return cast("CatalogueImage", answer)
+
+    async def forget_image(self, reference: str) -> CatalogueImage:
+        """Let users no longer ask for an image; no rescan brings it back."""
+        answer = await self._tell(image_documents.FORGET, reference=reference)
+        return cast("CatalogueImage", answer)
+
+    async def protect_image(self, reference: str) -> Protection:
+        """Keep an image from being unloaded."""
+        return cast("Protection", await self._tell(image_documents.PROTECT, reference=reference))
+
+    async def unprotect_image(self, reference: str) -> Protection:
+        """Let an image be unloaded again."""
+        return cast("Protection", await self._tell(image_documents.UNPROTECT, reference=reference))
+
+    async def rescan_images(self, registry: str | None = None, *, wait: bool = False) -> str:
+        """Start to read one registry's images into the catalogue, or all registries'; the id of
+        the task. With `wait` it is queued behind downloads, which else refuse it."""
+        started = await self._tell(image_documents.RESCAN, registry=registry, wait=wait)
+        return str(started["taskId"])
+
+    async def grants(self) -> list[Grants]:
+        """The paths of images that are not for everybody."""
+        answer = await self._client.query(image_documents.GRANTS)
+        return cast("list[Grants]", answer["imageGrants"])
+
+    async def grant_images(
+        self, path: str, *, users: Sequence[str] = (), groups: Sequence[str] = ()
+    ) -> Grants:
+        """Let users and groups use the images below a path, which is then for them alone."""
+        answer = await self._tell(
+            image_documents.GRANT, path=path, users=list(users), groups=list(groups)
+        )
+        return cast("Grants", answer)
+
+    async def revoke_images(
+        self, path: str, *, users: Sequence[str] = (), groups: Sequence[str] = ()
+    ) -> Grants:
+        """Take the images below a path from users and groups; with nobody named, open it to all."""
+        answer = await self._tell(
+            image_documents.REVOKE, path=path, users=list(users), groups=list(groups)
+        )
+        return cast("Grants", answer)
 
     async def agents(self) -> list[Agent]:
         """All agents."""
@@ -219,6 +296,30 @@ class Api:
         """Change what a user may have."""
         return cast("User", await self._tell(documents.SET_USER_LIMITS, name=name, **changes))
 
+    async def change_user_groups(
+        self, name: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> User:
+        """Put a user into groups, and take them out of others."""
+        answer = await self._tell(
+            documents.CHANGE_USER_GROUPS, name=name, add=list(add), remove=list(remove)
+        )
+        return cast("User", answer)
+
+    async def audit(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target: str | None = None,
+        limit: int,
+    ) -> list[AuditEntry]:
+        """The newest deeds first, `limit` at most: of this user, of this kind (or its first word),
+        to what contains `target`."""
+        nodes = await self._pages(
+            documents.AUDIT, "auditEntries", limit, actor=actor, action=action, target=target
+        )
+        return cast("list[AuditEntry]", nodes)
+
     async def add_user(self, name: str, *, role: str) -> User:
         """Add a user."""
         return cast("User", await self._tell(documents.ADD_USER, name=name, role=role))
@@ -246,6 +347,14 @@ class Api:
             document, references=list(references), targetAgents=list(selectors)
         )
         return str(started["taskId"])
+
+    async def _plan(
+        self, document: str, references: Sequence[str], selectors: Sequence[str]
+    ) -> Any:
+        planned = await self._ask(
+            document, references=list(references), targetAgents=list(selectors)
+        )
+        return planned["items"]
 
     async def _ask(self, document: str, **variables: Any) -> dict[str, Any]:
         return _granted((await self._client.query(document, **variables))["answer"])

@@ -1,16 +1,14 @@
-"""The GraphQL documents the client sends."""
+"""The GraphQL documents the client sends; those about images stand in `image_documents`."""
 
 from typing import Final
 
-_FAILURE: Final = """
-fragment failed on Failure { failureClass: class failureMessage: message failureDetail: detail }
-"""
+from wharfinger.client import fragments
 
 _AGENT: Final = """
 fragment agent on Agent {
   id scalingGroup status cordoned os architecture variant version
   engine { kind version store problem }
-  slots occupied heardSecondsAgo
+  slots occupied disk { free total } heardSecondsAgo
 }
 """
 
@@ -20,6 +18,7 @@ fragment task on Task {
   progress { current total unit }
   message
   failure { class message detail }
+  detail waitsFor
   createdAt startedAt endedAt
 }
 fragment item on TaskItem {
@@ -56,7 +55,7 @@ _RIGHTS: Final = """
   scalingGroups
   occupied { sessions cpu mem gpu }
 """
-_USER: Final = "fragment user on User {" + _RIGHTS + " createdAt }"
+_USER: Final = "fragment user on User {" + _RIGHTS + " groups createdAt }"
 
 AGENTS: Final = "query Agents { agents { ...agent } }" + _AGENT
 
@@ -74,17 +73,8 @@ query Agent($id: ID!) {
 }
 """
     + _AGENT
-    + _FAILURE
+    + fragments.FAILURE
 )
-
-IMAGES: Final = """
-query Images($first: Int!, $after: String, $reference: String, $agentId: ID) {
-  images(first: $first, after: $after, reference: $reference, agentId: $agentId) {
-    nodes { reference rootDigest size agents { agentId status } }
-    pageInfo { hasNextPage endCursor }
-  }
-}
-"""
 
 TASKS: Final = (
     """
@@ -108,7 +98,7 @@ query Task($id: ID!) {
 }
 """
     + _TASK
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 SESSIONS: Final = (
@@ -129,37 +119,13 @@ query Sessions($first: Int!, $after: String, $status: [String!], $withLogs: Bool
 SESSION: Final = (
     "query Session($id: ID!) { answer: session(id: $id) { ...whole ...failed } }"
     + _WHOLE_SESSION
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 REGISTRIES: Final = "query Registries { registries { host url username } }"
 USERS: Final = "query Users { users { ...user } }" + _USER
 VIEWER: Final = "query Viewer { viewer {" + _RIGHTS + "} }"
 TOKENS: Final = "query Tokens { tokens { id user label createdAt } }"
-
-PRELOAD: Final = (
-    """
-mutation Preload($targetAgents: [String!]!, $references: [String!]!) {
-  answer: preloadImage(targetAgents: $targetAgents, references: $references) {
-    ... on BackgroundTaskStarted { taskId }
-    ...failed
-  }
-}
-"""
-    + _FAILURE
-)
-
-UNLOAD: Final = (
-    """
-mutation Unload($targetAgents: [String!]!, $references: [String!]!) {
-  answer: unloadImage(targetAgents: $targetAgents, references: $references) {
-    ... on BackgroundTaskStarted { taskId }
-    ...failed
-  }
-}
-"""
-    + _FAILURE
-)
 
 CANCEL_TASK: Final = (
     """
@@ -168,7 +134,7 @@ mutation CancelTask($id: ID!) {
 }
 """
     + _TASK
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 CREATE_SESSION: Final = (
@@ -181,34 +147,44 @@ mutation CreateSession($kernels: [KernelSpec!]!, $name: String, $scalingGroup: S
 }
 """
     + _WHOLE_SESSION
-    + _FAILURE
+    + fragments.FAILURE
 )
 TERMINATE_SESSION: Final = (
     "mutation TerminateSession($id: ID!) "
-    "{ answer: terminateSession(id: $id) { ...whole ...failed } }" + _WHOLE_SESSION + _FAILURE
+    "{ answer: terminateSession(id: $id) { ...whole ...failed } }"
+    + _WHOLE_SESSION
+    + fragments.FAILURE
 )
 CANCEL_SESSION: Final = (
     "mutation CancelSession($id: ID!, $force: Boolean!) "
     "{ answer: cancelSession(id: $id, force: $force) { ...whole ...failed } }"
     + _WHOLE_SESSION
-    + _FAILURE
+    + fragments.FAILURE
 )
 FORCE_CANCEL_KERNEL: Final = (
     "mutation ForceCancelKernel($id: ID!) "
-    "{ answer: forceCancelKernel(id: $id) { ...whole ...failed } }" + _WHOLE_SESSION + _FAILURE
+    "{ answer: forceCancelKernel(id: $id) { ...whole ...failed } }"
+    + _WHOLE_SESSION
+    + fragments.FAILURE
 )
 
 CORDON_AGENT: Final = (
     "mutation CordonAgent($id: ID!) "
-    "{ answer: cordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+    "{ answer: cordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }"
+    + _AGENT
+    + fragments.FAILURE
 )
 UNCORDON_AGENT: Final = (
     "mutation UncordonAgent($id: ID!) "
-    "{ answer: uncordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+    "{ answer: uncordonAgent(id: $id) { ... on Agent { ...agent } ...failed } }"
+    + _AGENT
+    + fragments.FAILURE
 )
 REMOVE_AGENT: Final = (
     "mutation RemoveAgent($id: ID!) "
-    "{ answer: removeAgent(id: $id) { ... on Agent { ...agent } ...failed } }" + _AGENT + _FAILURE
+    "{ answer: removeAgent(id: $id) { ... on Agent { ...agent } ...failed } }"
+    + _AGENT
+    + fragments.FAILURE
 )
 
 ADD_REGISTRY: Final = (
@@ -220,7 +196,7 @@ mutation AddRegistry($url: String!, $username: String, $password: String) {
   }
 }
 """
-    + _FAILURE
+    + fragments.FAILURE
 )
 REMOVE_REGISTRY: Final = (
     """
@@ -228,7 +204,7 @@ mutation RemoveRegistry($host: String!) {
   answer: removeRegistry(host: $host) { ... on Registry { host url username } ...failed }
 }
 """
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 CREATE_JOIN_TOKEN: Final = (
@@ -237,7 +213,7 @@ mutation CreateJoinToken($label: String!) {
   answer: createJoinToken(label: $label) { ... on JoinTokenCreated { id token } ...failed }
 }
 """
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 ADD_USER: Final = (
@@ -247,7 +223,7 @@ mutation AddUser($name: String!, $role: String!) {
 }
 """
     + _USER
-    + _FAILURE
+    + fragments.FAILURE
 )
 REMOVE_USER: Final = (
     """
@@ -256,7 +232,7 @@ mutation RemoveUser($name: String!) {
 }
 """
     + _USER
-    + _FAILURE
+    + fragments.FAILURE
 )
 
 SET_USER_LIMITS: Final = (
@@ -272,8 +248,27 @@ mutation SetUserLimits(
 }
 """
     + _USER
-    + _FAILURE
+    + fragments.FAILURE
 )
+
+CHANGE_USER_GROUPS: Final = (
+    """
+mutation ChangeUserGroups($name: String!, $add: [String!], $remove: [String!]) {
+  answer: changeUserGroups(name: $name, add: $add, remove: $remove) { ...user ...failed }
+}
+"""
+    + _USER
+    + fragments.FAILURE
+)
+
+AUDIT: Final = """
+query Audit($first: Int!, $after: String, $actor: String, $action: String, $target: String) {
+  auditEntries(first: $first, after: $after, actor: $actor, action: $action, target: $target) {
+    nodes { id at actor action target detail }
+    pageInfo { hasNextPage endCursor }
+  }
+}
+"""
 
 CREATE_TOKEN: Final = (
     """
@@ -284,7 +279,7 @@ mutation CreateToken($user: String!, $label: String!) {
   }
 }
 """
-    + _FAILURE
+    + fragments.FAILURE
 )
 REVOKE_TOKEN: Final = (
     """
@@ -292,5 +287,5 @@ mutation RevokeToken($id: ID!) {
   answer: revokeToken(id: $id) { ... on Token { id user label createdAt } ...failed }
 }
 """
-    + _FAILURE
+    + fragments.FAILURE
 )

@@ -37,7 +37,8 @@ class Item(TypedDict):
 
 
 class Task(TypedDict):
-    """A background task. Times are ISO 8601, UTC."""
+    """A background task. `detail` is what it found, in its own form; `waitsFor` are the ids of the
+    tasks that must end before it begins. Times are ISO 8601, UTC."""
 
     id: str
     name: str
@@ -47,6 +48,8 @@ class Task(TypedDict):
     progress: Progress
     message: str
     failure: Failure | None
+    detail: dict[str, Any] | None
+    waitsFor: list[str]
     createdAt: str
     startedAt: str | None
     endedAt: str | None
@@ -141,8 +144,15 @@ class Engine(TypedDict):
     problem: str
 
 
+class Disk(TypedDict):
+    """Bytes of the file system the engine keeps its images on."""
+
+    free: int
+    total: int
+
+
 class Agent(TypedDict):
-    """An agent, as lists have it."""
+    """An agent, as lists have it. `disk` is null where its engine does not tell."""
 
     id: str
     scalingGroup: str
@@ -155,6 +165,7 @@ class Agent(TypedDict):
     engine: Engine
     slots: Slots
     occupied: Slots
+    disk: Disk | None
     heardSecondsAgo: float
 
 
@@ -175,19 +186,116 @@ class AgentHistory(Agent):
 
 
 class ImageOnAgent(TypedDict):
-    """`status` is `present`, `pulling` or `removing`."""
+    """`status` is `present`, `pulling` or `removing`; `size` in bytes as its engine counts."""
 
     agentId: str
     status: str
+    size: int
 
 
-class Image(TypedDict):
-    """A reference at a digest, and where it is."""
+class Platform(TypedDict):
+    """`size` in compressed bytes, null where nobody has looked."""
+
+    os: str
+    architecture: str
+    variant: str
+    size: int | None
+
+
+class CatalogueImage(TypedDict):
+    """A reference in the catalogue. `status` is `known`, `missing` (its registry no longer has it)
+    or `forgotten`."""
 
     reference: str
     rootDigest: str | None
     size: int
+    status: str
+    registry: str
+    platforms: list[Platform]
+    labels: dict[str, str]
+
+
+class Image(CatalogueImage):
+    """A reference at a digest, and where it is; `status` may be `unregistered`, too. No unload
+    takes a `protected` one away."""
+
+    protected: bool
+    bytesOnAgents: int
     agents: list[ImageOnAgent]
+
+
+class Protection(TypedDict):
+    """Whether a reference is kept from being unloaded."""
+
+    reference: str
+    protected: bool
+
+
+class PreloadPlan(TypedDict):
+    """What a preload would do on one agent: `action` is `pull`, `skip` or `fail`.
+
+    Bytes: `bytesMissing` of `bytesTotal` to download, `bytesNeeded` on disk at least, the disk's
+    now and after this alone; null where they cannot be known. `layersKnown` is false where layers
+    that are there already could not be found.
+    """
+
+    agentId: str
+    reference: str
+    rootDigest: str
+    action: str
+    failure: Failure | None
+    bytesTotal: int
+    bytesMissing: int | None
+    bytesNeeded: int | None
+    layersKnown: bool
+    diskFree: int | None
+    diskFreeAfter: int | None
+    diskTotal: int | None
+
+
+class UnloadPlan(TypedDict):
+    """What an unload would do on one agent: `action` is `remove`, `untag` (the name goes, others
+    go on holding the image), `skip` or `fail`.
+
+    `going` are the names that go, `keptBy` those that stay; `kernels` and `containers` use the
+    image there; `queued` are sessions that wait for it and would find it on no other agent;
+    `waitsFor` is a task that prepares it there now. `bytesFreed` counts the layers no other image
+    shares, null where the engine does not tell.
+    """
+
+    agentId: str
+    reference: str
+    action: str
+    failure: Failure | None
+    imageId: str | None
+    going: list[str]
+    keptBy: list[str]
+    kernels: list[str]
+    containers: list[str]
+    queued: list[str]
+    waitsFor: str | None
+    bytesFreed: int | None
+
+
+RescanFailure = TypedDict(
+    "RescanFailure",
+    {"reference": str, "repository": str, "class": str, "message": str},
+    total=False,
+)
+"""What could not be read: one image, or with `repository` all of one."""
+
+
+class RescannedRegistry(TypedDict):
+    """What a rescan found in one registry: an entry of its task's `detail.registries`."""
+
+    registry: str
+    repositories: int
+    tags: int
+    new: int
+    moved: int
+    missing: int
+    unchanged: int
+    failures: list[RescanFailure]
 
 
 class Registry(TypedDict):
@@ -196,6 +304,14 @@ class Registry(TypedDict):
     host: str
     url: str
     username: str | None
+
+
+class Grants(TypedDict):
+    """Whom the images below a path are for: names. With nobody named it is open to all."""
+
+    path: str
+    users: list[str]
+    groups: list[str]
 
 
 class Limits(TypedDict):
@@ -235,8 +351,9 @@ class Viewer(TypedDict):
 
 
 class User(Viewer):
-    """Somebody who may have tokens."""
+    """Somebody who may have tokens. `groups` are those images may be limited to."""
 
+    groups: list[str]
     createdAt: str
 
 
@@ -254,3 +371,14 @@ class NewToken(TypedDict):
 
     id: str
     token: str
+
+
+class AuditEntry(TypedDict):
+    """One deed: who (`actor`) did what (`action`) to what (`target`). `at` is ISO 8601, UTC."""
+
+    id: str
+    at: str
+    actor: str
+    action: str
+    target: str
+    detail: dict[str, Any]

@@ -155,6 +155,9 @@ def test_an_unknown_task_is_one_error(program: Program, manager: OddManager) -> 
         "failureDetail": {"id": "x"},
     }
     manager.answers["Task"] = {"answer": failed}
+    manager.answers["Tasks"] = {
+        "tasks": {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    }
     ended = program.run("task", "watch", "x", "--json")
     assert ended.code == 1
     assert ended.document == {

@@ -23,8 +23,10 @@ AGENT = {
     },
     "slots": {"cpu": 8, "mem": 2**34, "gpu": 1},
     "occupied": {"cpu": 0.5, "mem": 2**30, "gpu": 0},
+    "disk": {"free": 2**37, "total": 2**39},
     "heardSecondsAgo": 75.2,
 }
+DISK = "128 GiB of 512 GiB"
 USED = "cpu 0.5/8, mem 1.0 GiB/16.0 GiB, gpu 0/1"
 
 
@@ -52,7 +54,14 @@ def test_an_agents_trouble_is_told_without_its_control_characters(
 ) -> None:
     manager.answers["Agents"] = {"agents": [AGENT]}
     told = program.run("agent", "ls").out
-    for piece in ("LOST (cordoned)", "linux/arm/v7", "docker 20.10.24 classic", "1 min ago", USED):
+    for piece in (
+        "LOST (cordoned)",
+        "linux/arm/v7",
+        "docker 20.10.24 classic",
+        "1 min ago",
+        USED,
+        DISK,
+    ):
         assert piece in told
     assert "gone\ufffd[2J" in told
 
@@ -64,6 +73,7 @@ def test_an_agent_is_shown_with_images_and_history(program: Program, manager: Od
     manager.answers["Agent"] = {"answer": shown}
     told = program.run("agent", "show", "gpu-a").out
     assert f"used:          {USED}" in told
+    assert f"disk free:     {DISK}" in told
     assert f"r/a:v1     sha256:{'d' * 64}  2.0 KiB" in told
     assert "2026-01-02 03:04:06 UTC  pending  running  manager m1  a manager took it" in told
     assert program.run("agent", "show", "gpu-a", "--json").document == shown
@@ -87,14 +97,14 @@ def test_users_are_told_with_what_they_use_of_their_limits(
         "scalingGroups": ["gpu", "render"],
         "occupied": {"sessions": 1, "cpu": 4.0, "mem": 2**30, "gpu": 0},
     }
-    whole = {**ada, "createdAt": "2026-01-02T03:04:05+00:00"}
+    whole = {**ada, "groups": ["research", "staff"], "createdAt": "2026-01-02T03:04:05+00:00"}
     manager.answers |= {
         "Users": {"users": [whole]},
         "Viewer": {"viewer": ada},
         "SetUserLimits": {"answer": whole},
     }
     used = "sessions 1/10, cpu 4/no limit, mem 1.0 GiB/64.0 GiB, gpu 0/2"
-    assert f"{used}  gpu, render" in program.run("user", "ls").out
+    assert f"{used}  gpu, render     research, staff" in program.run("user", "ls").out
     assert used in program.run("user", "show", "ada").out
     assert program.run("user", "show", "--json").document == ada
     assert program.run("user", "show", "bob").code == 1

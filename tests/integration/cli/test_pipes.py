@@ -24,7 +24,15 @@ def images(variables: dict[str, Any]) -> dict[str, Any]:
     last = min(first + variables["first"], 1000)
     digest = "sha256:" + "a" * 64
     nodes: list[dict[str, Any]] = [
-        {"reference": f"r:5000/app:v{n:04}", "rootDigest": digest, "size": n, "agents": []}
+        {
+            "reference": f"r:5000/app:v{n:04}",
+            "rootDigest": digest,
+            "size": n,
+            "status": "known",
+            "protected": False,
+            "bytesOnAgents": 0,
+            "agents": [],
+        }
         for n in range(first, last)
     ]
     page = {"hasNextPage": last < 1000, "endCursor": str(last)}

@@ -298,11 +298,12 @@ def test_one_that_cannot_be_terminated_keeps_no_other_from_it(
     manager.answers["TerminateSession"] = lambda asked: {
         "answer": unknown if asked["id"] == "x" else ENDED_WELL
     }
+    manager.answers["Sessions"] = {"sessions": {"nodes": [], "pageInfo": LAST_PAGE}}
     ended = program.run("session", "terminate", "x", "s1", "--json")
     assert ended.code == 1
     assert ended.document["error"]["class"] == "unknown-id"
     assert "session s1 ended with exit code 0" in ended.err
-    assert manager.operations() == ["TerminateSession"] * 2
+    assert manager.operations().count("TerminateSession") == 2
 
 
 @pytest.mark.parametrize("force", [True, False])

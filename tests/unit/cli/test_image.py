@@ -23,7 +23,7 @@ def test_neither_or_both_is_a_usage_error_that_teaches(given: tuple[str, ...], e
 
 
 def on(count: int, status: str = "present") -> list[ImageOnAgent]:
-    return [{"agentId": f"{status}-{n}", "status": status} for n in range(count)]
+    return [{"agentId": f"{status}-{n}", "status": status, "size": 1} for n in range(count)]
 
 
 def test_few_agents_are_named_and_many_counted() -> None:

@@ -61,7 +61,7 @@ def test_help_has_examples_on_lines_of_their_own(
 
 
 @pytest.mark.parametrize(
-    ("words", "known"), [(["imaeg"], "image"), (["image", "nope"], "ls, preload, unload")]
+    ("words", "known"), [(["imaeg"], "image"), (["image", "nope"], "forget, ls, preload")]
 )
 def test_an_unknown_command_is_answered_with_the_known(
     words: list[str], known: str, capsys: pytest.CaptureFixture[str]

@@ -75,6 +75,28 @@ def test_every_reason_has_a_sentence_of_its_own_even_without_data(reason: Reason
             {"failure": FAILURE},
             "its registry gives no answer after network: the registry is away",
         ),
+        (
+            "pending-image-preparation",
+            {
+                "taskId": "7c1d",
+                "agentId": "gpu-a",
+                "attemptId": "a1",
+                "progress": {"current": 2**30, "total": 3 * 2**30, "unit": "bytes"},
+                "etaSeconds": 40.0,
+            },
+            ("waits for image preparation: preload 7c1d on gpu-a, 1.0 GiB of 3.0 GiB, 0:40 left"),
+        ),
+        (
+            "pending-image-preparation",
+            {
+                "taskId": "7c1d",
+                "agentId": "gpu-a",
+                "attemptId": None,
+                "progress": None,
+                "etaSeconds": None,
+            },
+            "waits for image preparation: task 7c1d on gpu-a",
+        ),
         ("agent-lost", {"agentId": "gpu-a"}, "agent gpu-a is not heard of"),
         ("session-ended", {"kernelId": "k2"}, "kernel k2 of its session ended"),
     ],
@@ -84,7 +106,7 @@ def test_what_belongs_to_a_reason_is_told(info: str, data: dict[str, object], to
 
 
 def test_a_word_of_a_newer_manager_stands_for_itself() -> None:
-    assert sentence("pending-image-preparation", {"taskId": "t"}) == "pending image preparation"
+    assert sentence("waits-for-tide", {"taskId": "t"}) == "waits for tide"
     assert sentence("", {}) == ""
 
 

@@ -3,11 +3,14 @@
 import pytest
 from graphql import parse, validate
 
-from wharfinger.client import documents
+from wharfinger.client import documents, image_documents
 from wharfinger.manager.api.graphql.schema import schema
 
 DOCUMENTS = {
-    name: text for name, text in vars(documents).items() if name.isupper() and name[0] != "_"
+    name: text
+    for module in (documents, image_documents)
+    for name, text in vars(module).items()
+    if name.isupper() and name[0] != "_"
 }
 
 

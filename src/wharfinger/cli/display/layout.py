@@ -90,6 +90,8 @@ def _heading(task: Task, glyphs: Glyphs) -> Line:
         spans += [(glyphs.dot, "dim"), (f"{number} {status}", STYLES[status])]
     if task["cancelRequested"] and task["status"] not in TASK_TRANSITIONS.terminal:
         spans += [(glyphs.dot, "dim"), ("cancelling", "yellow")]
+    if not task["items"] and task["message"]:
+        spans += [(glyphs.dot, "dim"), (words.plain(task["message"]), "")]
     return spans
 
 

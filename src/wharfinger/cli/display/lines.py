@@ -21,6 +21,7 @@ class LineLog:
         self._states: dict[tuple[str, str], _State] = {}
         self._told_at: float | None = None
         self._told = ""
+        self._message = ""
         self._cancelling = False
 
     def update(self, task: Task) -> list[str]:
@@ -38,6 +39,9 @@ class LineLog:
             self._states[key] = state
             if state != before:
                 lines += _change(item, before)
+        if has_not_begun(task) and task["message"] not in {"", self._message}:
+            self._message = task["message"]
+            lines.append(words.plain(self._message))
         if self._clock() - self._told_at >= PROGRESS_SECONDS:
             self._told_at = self._clock()
             lines += self._progress(task)
@@ -45,14 +49,15 @@ class LineLog:
 
     def _progress(self, task: Task) -> list[str]:
         text = progress(task)
-        if text == self._told:
+        if text == self._told or has_not_begun(task):
             return []
         self._told = text
         return [text]
 
 
 def progress(task: Task) -> str:
-    """`42 %, 1.2 GiB of 2.8 GiB, 85.0 MiB/s, 0:19 left; 3 running, 2 done`."""
+    """`42 %, 1.2 GiB of 2.8 GiB, 85.0 MiB/s, 0:19 left; 3 running, 2 done`; without items what
+    the task says of itself."""
     now = task["progress"]
     amount = words.size if now["unit"] == "bytes" else str
     left = time_left(task)
@@ -63,7 +68,13 @@ def progress(task: Task) -> str:
         f"{words.clock(left)} left" if left is not None else "",
     ]
     counts = ", ".join(f"{number} {status}" for status, number in tally(task["items"]))
-    return "; ".join(filter(None, [", ".join(filter(None, parts)), counts]))
+    told = counts if task["items"] else words.plain(task["message"])
+    return "; ".join(filter(None, [", ".join(filter(None, parts)), told]))
+
+
+def has_not_begun(task: Task) -> bool:
+    """Whether there is nothing to count yet: it waits for others, and says so."""
+    return not task["items"] and not task["progress"]["total"]
 
 
 def _change(item: Item, before: _State) -> list[str]:

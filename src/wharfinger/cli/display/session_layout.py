@@ -1,12 +1,14 @@
 """The live display of a session: a pure function of it and of the terminal's size."""
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 from wharfinger.cli import words
 from wharfinger.cli.display.columns import FANCY, Columns, Glyphs, Line, cut
 from wharfinger.cli.display.layout import short_name
-from wharfinger.cli.display.session_lines import state_of
+from wharfinger.cli.display.session_lines import held_back, state_of
+from wharfinger.cli.reasons import preparation
 from wharfinger.client.shapes import Kernel, Session
 from wharfinger.domain.states import KernelStatus
 
@@ -29,7 +31,7 @@ def render(session: Session, width: int, height: int, glyphs: Glyphs = FANCY) ->
         ranked = sorted(shown, key=_rank)
         shown, rest = ranked[: max(room - 1, 0)], ranked[max(room - 1, 0) :]
     names = [words.plain(short_name(kernel["reference"])) for kernel in shown]
-    notes = [_note(kernel) for kernel in shown if _pulls(kernel)]
+    notes = [bar.note for kernel in shown if (bar := _bar(kernel))]
     columns = Columns.fitting(["", *names], notes, width, glyphs)
     lines = [_heading(session, glyphs)]
     lines += [_row(columns, name, kernel) for name, kernel in zip(names, shown, strict=True)]
@@ -52,28 +54,41 @@ def _heading(session: Session, glyphs: Glyphs) -> Line:
 
 def _row(columns: Columns, name: str, kernel: Kernel) -> Line:
     style = STYLES.get(kernel["status"], "cyan")
-    pull = kernel["pull"]
-    if pull is None or not _pulls(kernel):
+    bar = _bar(kernel)
+    if bar is None:
         return columns.text(name, state_of(kernel), style)
     return columns.meter(
-        (name, ""),
-        pull["bytesDone"],
-        pull["bytesTotal"],
-        pull["bytesPerSecond"],
-        pull["etaSeconds"],
-        style=style,
-        note=_note(kernel),
+        (name, ""), bar.done, bar.total, bar.rate, bar.eta, style=style, note=bar.note
     )
 
 
-def _pulls(kernel: Kernel) -> bool:
-    return kernel["pull"] is not None and kernel["pull"]["bytesTotal"] > 0
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """How far a kernel's image is, in bytes; `note` says where and how it comes."""
+
+    done: int
+    total: int
+    rate: float | None
+    eta: float | None
+    note: str
 
 
-def _note(kernel: Kernel) -> str:
-    phase = kernel["pull"]["phase"] if kernel["pull"] else ""
-    return words.plain(f"{phase} on {kernel['agentId']}")
+def _bar(kernel: Kernel) -> _Bar | None:
+    """Of its own pull, or of the preparation that holds it back; None where nothing is counted."""
+    pull = kernel["pull"]
+    rate = pull["bytesPerSecond"] if pull else None
+    if held_back(kernel):
+        data = kernel["statusData"] or {}
+        progress = data.get("progress") or {}
+        if not progress.get("total"):
+            return None
+        current, total = progress["current"], progress["total"]
+        return _Bar(current, total, rate, data.get("etaSeconds"), f"waits for {preparation(data)}")
+    if pull is None or not pull["bytesTotal"]:
+        return None
+    note = words.plain(f"{pull['phase']} on {kernel['agentId']}")
+    return _Bar(pull["bytesDone"], pull["bytesTotal"], rate, pull["etaSeconds"], note)
 
 
 def _rank(kernel: Kernel) -> int:
-    return 0 if _pulls(kernel) else 1 if kernel["failure"] else 2
+    return 0 if _bar(kernel) else 1 if kernel["failure"] else 2

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 from wharfinger.cli import words
 from wharfinger.cli.display.lines import PROGRESS_SECONDS
-from wharfinger.cli.reasons import why
+from wharfinger.cli.reasons import preparation, preparation_figures, why
 from wharfinger.client.shapes import Kernel, Session
+from wharfinger.domain.sessions import Reason
 
 
 class SessionLog:
@@ -25,7 +26,7 @@ class SessionLog:
             self._told_at = self._clock()
         several = len(session["kernels"]) > 1
         for number, kernel in enumerate(session["kernels"], start=1):
-            state = state_of(kernel)
+            state = state_of(kernel, live=False)
             if self._states.get(kernel["id"]) != state:
                 self._states[kernel["id"]] = state
                 subject = (
@@ -46,19 +47,29 @@ class SessionLog:
         return lines
 
 
-def state_of(kernel: Kernel) -> str:
-    """`PULLING on gpu-a`, `PENDING: session 4f2a comes first`, `ERROR: not-found: no such tag`."""
+def state_of(kernel: Kernel, *, live: bool = True) -> str:
+    """`PULLING on gpu-a`, `PENDING: session 4f2a comes first`, `ERROR: not-found: no such tag`.
+
+    Unless it is `live`, without the figures that change all the time.
+    """
     place = f" on {kernel['agentId']}" if kernel["agentId"] else ""
     failure = kernel["failure"]
-    told = f"{failure['class']}: {failure['message']}" if failure else why(kernel)
+    reason = why(kernel) if live else why(_still(kernel))
+    told = f"{failure['class']}: {failure['message']}" if failure else reason
     code = kernel["exitCode"]
     ended = "" if code is None else f"exit code {code}"
     return words.plain(": ".join([kernel["status"] + place, *filter(None, [ended, told])]))
 
 
 def progress(kernel: Kernel) -> str:
-    """`app:v1 on gpu-a: 42 %, 1.2 GiB of 2.8 GiB, 85.0 MiB/s, 0:19 left, downloading`, or nothing
-    while it pulls nothing."""
+    """`app:v1 on gpu-a: 42 %, 1.2 GiB of 2.8 GiB, 85.0 MiB/s, 0:19 left, downloading`, or how far
+    the preparation is that holds it back, or nothing while it pulls nothing."""
+    if held_back(kernel):
+        data = kernel["statusData"] or {}
+        figures = preparation_figures(data)
+        return words.plain(
+            f"{kernel['reference']}: {preparation(data)}: {figures}" if figures else ""
+        )
     pull = kernel["pull"]
     if pull is None or not pull["bytesTotal"]:
         return ""
@@ -73,3 +84,16 @@ def progress(kernel: Kernel) -> str:
     return words.plain(
         f"{kernel['reference']} on {kernel['agentId']}: " + ", ".join(filter(None, parts))
     )
+
+
+def held_back(kernel: Kernel) -> bool:
+    """Whether it waits for its image to be brought to a host, or taken away there."""
+    return kernel["statusInfo"] == Reason.PENDING_IMAGE_PREPARATION
+
+
+def _still(kernel: Kernel) -> Kernel:
+    """The kernel without how far its preparation is."""
+    if not held_back(kernel) or not kernel["statusData"]:
+        return kernel
+    still = {**kernel["statusData"], "progress": None, "etaSeconds": None}
+    return {**kernel, "statusData": still}

@@ -3,6 +3,7 @@
 from typing import Final
 
 from wharfinger.cli import words
+from wharfinger.cli.display import rescan_summary
 from wharfinger.cli.display.layout import ORDER, tally
 from wharfinger.client.shapes import Item, Task
 
@@ -47,8 +48,11 @@ def what(item: Item, task_name: str) -> str:
 
 
 def sentence(task: Task) -> str:
-    """`image preload 4f2a partially succeeded: 3 done, 1 failed`."""
-    counts = ", ".join(f"{number} {status}" for status, number in tally(task["items"]))
+    """`preload 4f2a partially succeeded: 3 done, 1 failed`, `rescan 4f2a succeeded: 2 new, …`."""
+    if found := rescan_summary.registries(task):
+        counts = rescan_summary.counts(found)
+    else:
+        counts = ", ".join(f"{number} {status}" for status, number in tally(task["items"]))
     text = f"{task['name']} {task['id']} {task['status'].replace('_', ' ')}"
     if counts:
         text += f": {counts}"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from graphql import GraphQLInterfaceType, GraphQLUnionType, build_schema, parse, validate
 
-from wharfinger.client import documents
+from wharfinger.client import documents, image_documents
 from wharfinger.manager.api.graphql.limits import excess
 from wharfinger.manager.api.graphql.schema import sdl
 
@@ -35,10 +35,13 @@ def test_everything_that_may_fail_by_name_shows_its_description() -> None:
         assert all(field.description for field in root.fields.values())
 
 
+ASKED = {**vars(documents), **vars(image_documents)}
+
+
 @pytest.mark.parametrize(
-    "name", [name for name in vars(documents) if name.isupper() and not name.startswith("_")]
+    "name", [name for name in ASKED if name.isupper() and not name.startswith("_")]
 )
 def test_what_the_client_asks_is_valid_and_within_the_limits(name: str) -> None:
-    document = parse(getattr(documents, name))
+    document = parse(ASKED[name])
     assert validate(build_schema(sdl()), document) == []
     assert excess(document) is None
