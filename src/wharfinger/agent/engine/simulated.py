@@ -1,8 +1,9 @@
 """An engine in memory, for scale and for interleavings. It is never a proof that a feature works.
 
-It behaves as Docker does with the classic store: an image lives as long as a name or a container
-holds it, a pull that is let go leaves nothing, layers that are there are not fetched again. What it
-can pull is what it is told of at its making.
+It behaves as Docker does with the classic store: an image goes with the last name taken from it,
+unless a container uses it; one whose tag moved stays; with its last tag of a repository go the
+digest references of that repository; a pull that is let go leaves nothing, layers that are there
+are not fetched again. What it can pull is what it is told of at its making.
 """
 
 import asyncio
@@ -56,7 +57,7 @@ class SimulatedImage:
 class SimulatedEngine:
     """One engine. `library` is what can be pulled, by pinned name; `bytes_per_second` of one pull.
 
-    `dead` makes every call fail until it is False again; containers and images stay.
+    After `die` every call fails until `revive`; containers and images stay.
     """
 
     library: Mapping[str, SimulatedImage]
@@ -64,7 +65,7 @@ class SimulatedEngine:
     cpus: int = 8
     memory: int = 16 * 2**30
     disk_total: int = 2**40
-    dead: bool = False
+    _dead: bool = False
     _named: dict[str, str] = field(default_factory=dict)
     """The image's id, by tag or digest reference."""
     _images: dict[str, SimulatedImage] = field(default_factory=dict)
@@ -130,10 +131,7 @@ class SimulatedEngine:
         image_id = name if name in self._images else self._named.get(name)
         if image_id is None:
             raise _absent(name)
-        before = self._named.get(reference)
         self._named[reference] = image_id
-        if before is not None:
-            self._let_go(before)
         self._tell(Change.IMAGES)
 
     async def untag(self, name: str) -> None:
@@ -142,13 +140,18 @@ class SimulatedEngine:
         image_id = self._named.get(name)
         if image_id is None:
             return
-        is_last = sum(held == image_id for held in self._named.values()) == 1
-        if is_last and self._used(image_id):
+        names = {each for each, held in self._named.items() if held == image_id}
+        left = names - {name}
+        if not any(_is_tag_of(_repository(name), each) for each in left):
+            left = {each for each in left if _repository(each) != _repository(name)}
+        if not left and self._used(image_id):
             raise EngineError(
                 Failure(FailureClass.IN_USE, f"conflict: a container uses the image of {name}")
             )
-        del self._named[name]
-        self._let_go(image_id)
+        for going in names - left:
+            del self._named[going]
+        if not left:
+            del self._images[image_id]
         self._tell(Change.IMAGES)
 
     async def container(self, name: str) -> ContainerDetail | None:
@@ -227,13 +230,24 @@ class SimulatedEngine:
             for change in Change:
                 yield change
             while True:
-                yield await told.get()
+                change = await told.get()
                 self._answer()
+                yield change
         finally:
             self._listening.discard(told)
 
     async def close(self) -> None:
         """See `port.Engine`: nothing is open."""
+
+    def die(self) -> None:
+        """Answer nobody any more; pulls and subscriptions break off."""
+        self._dead = True
+        for change in Change:
+            self._tell(change)
+
+    def revive(self) -> None:
+        """Answer again."""
+        self._dead = False
 
     def end_container(self, name: str, exit_code: int) -> None:
         """Its process ends by itself."""
@@ -248,7 +262,9 @@ class SimulatedEngine:
         self._answer()
         image = self.library.get(name)
         if image is None:
-            raise EngineError(Failure(FailureClass.NOT_FOUND, f"manifest unknown: {name}"))
+            raise EngineError(
+                Failure(FailureClass.NOT_FOUND, f"{name} is unknown", "manifest unknown")
+            )
         held = {layer.digest for each in self._images.values() for layer in each.layers}
         for layer in image.layers:
             short = layer.digest.partition(":")[2][:12]
@@ -264,7 +280,7 @@ class SimulatedEngine:
         self._tell(Change.IMAGES)
 
     def _answer(self) -> None:
-        if self.dead:
+        if self._dead:
             raise EngineError(Failure(FailureClass.ENGINE_ERROR, "the engine does not answer"))
 
     def _local(self, image_id: str) -> LocalImage:
@@ -275,11 +291,6 @@ class SimulatedEngine:
             tuple(name for name in names if "@" in name),
             self._images[image_id].size,
         )
-
-    def _let_go(self, image_id: str) -> None:
-        """An image without a name goes, unless a container uses it."""
-        if image_id not in self._named.values() and not self._used(image_id):
-            del self._images[image_id]
 
     def _used(self, image_id: str) -> bool:
         return any(each.image_id == image_id for each in self._containers.values())
@@ -303,5 +314,14 @@ async def _no_output() -> AsyncIterator[bytes]:
     yield  # makes it a generator
 
 
+def _repository(name: str) -> str:
+    """`host/name` of a tag or a digest reference."""
+    return name.partition("@")[0] if "@" in name else name.rpartition(":")[0]
+
+
+def _is_tag_of(repository: str, name: str) -> bool:
+    return "@" not in name and _repository(name) == repository
+
+
 def _absent(name: str) -> EngineError:
-    return EngineError(Failure(FailureClass.NOT_FOUND, f"there is no {name}"))
+    return EngineError(Failure(FailureClass.NOT_FOUND, f"{name} is no longer on this host"))
