@@ -90,7 +90,9 @@ class _Run:
         self._checked -= standing.held_back
         self._board.expect({attempt.id: item.id for item, attempt in standing.open})
         for agent_id, waiting in standing.unchecked.items():
-            errands.start(f"check {agent_id}", self._check, agent_id, waiting)
+            # a check may have been answered while the transaction ran
+            if unseen := [item for item in waiting if item.id not in self._checked]:
+                errands.start(f"check {agent_id}", self._check, agent_id, unseen)
         for agent_id, pairs in _by_agent(standing.open):
             if cancelling:
                 errands.start(f"stop {agent_id}", self._stop, agent_id, pairs)

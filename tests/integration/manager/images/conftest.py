@@ -38,6 +38,7 @@ class Wharf:
     bus: MemoryBus
     vault: Vault
     tasks: BackgroundTasks
+    calls: AgentCalls
     agent: OddAgent
 
     async def start(
@@ -92,7 +93,7 @@ async def wharf(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
             insert_agent(conn, "away", status=AgentStatus.LOST, call_token_encrypted=token)
 
         await storage.write(insert)
-        yield Wharf(unreliable, bus, vault, tasks, agent)
+        yield Wharf(unreliable, bus, vault, tasks, calls, agent)
         unreliable.down = False
         await tasks.stop()
     await calls.close()

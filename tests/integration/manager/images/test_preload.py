@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from aiohttp import web
@@ -19,6 +20,7 @@ from wharfinger.contracts.rpc import (
 )
 from wharfinger.contracts.wire import ImageEvidence
 from wharfinger.domain.failures import FailureClass
+from wharfinger.domain.gate import ImageKeys
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.progress import Layer, Phase
 from wharfinger.domain.references import Reference
@@ -26,6 +28,7 @@ from wharfinger.domain.states import ItemStatus, TaskStatus
 from wharfinger.manager.bus.port import Message
 from wharfinger.manager.catalogue.vault import Vault
 from wharfinger.manager.fleet.service import CHANGED, PROGRESS
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.images import board
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import NewItem
@@ -168,3 +171,65 @@ async def test_a_bad_moment_of_the_database_ends_nothing(
     await wharf.bus.publish(CHANGED, Message("", "changed", {}))
     status, [item] = await wharf.end(task_id)
     assert (status, item.status, item.bytes_done) == (TaskStatus.SUCCEEDED, ItemStatus.DONE, 100)
+
+
+async def test_the_second_task_of_an_image_waits_and_finds_it_there(wharf: Wharf) -> None:
+    there = False
+
+    async def one_pull(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if there:
+            answers = tuple(
+                PullAnswer(
+                    attempt_id=order["attemptId"], outcome=PullOutcome.PRESENT, evidence=EVIDENCE
+                )
+                for order in body["orders"]
+            )
+            return web.json_response(CheckAndPullReply(answers=answers).to_wire())
+        return reply(body, PullOutcome.PULLING)
+
+    wharf.agent.answer = one_pull
+    first = await start(wharf)
+    attempt = await the_attempt(wharf, first)
+    second = await wharf.start(PRELOAD, ITEM, arguments={"images": [IMAGE.to_json()]})
+
+    async def held_back() -> bool:
+        held = await wharf.storage.read(preparations.on_agents, ["a-1"])
+        found = held.against("a-1", ImageKeys(str(REFERENCE)))
+        status = (await wharf.tasks.show(second)).status
+        return found is not None and found.task_id == first and status is TaskStatus.RUNNING
+
+    await eventually(held_back)
+    orders = [order for _, body, _ in wharf.agent.calls for order in body["orders"]]
+    assert [order["policy"] for order in orders].count("check") == 1
+    there = True
+    await wharf.storage.write(attempts.finish, attempt.id, EVIDENCE, by="test")
+    await wharf.bus.publish(CHANGED, Message("", "changed", {}))
+    assert await wharf.end(first) == (TaskStatus.SUCCEEDED, ANY)
+    status, [item] = await wharf.end(second)
+    assert (status, item.status, item.attempts) == (TaskStatus.SUCCEEDED, ItemStatus.SKIPPED, 0)
+    assert not await wharf.storage.read(preparations.of_task, first)
+
+
+async def test_what_is_known_of_its_progress_stands_in_the_row(
+    wharf: Wharf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "_KEEP_EVERY", 0.0)
+    wharf.agent.answer = pulling
+    attempt = await the_attempt(wharf, await start(wharf))
+
+    async def told() -> bool:
+        said = AttemptProgress(
+            attempt_id=attempt.id,
+            phase=Phase.DOWNLOADING,
+            bytes_done=40,
+            bytes_total=100,
+            eta_seconds=2.5,
+        )
+        await wharf.bus.publish(PROGRESS, Message("", "progress", {"progress": [said.to_wire()]}))
+        held = await wharf.storage.read(preparations.on_agents, ["a-1"])
+        found = held.against("a-1", ImageKeys(str(REFERENCE), frozenset({DIGEST})))
+        assert found is not None
+        assert found.attempt_id == attempt.id
+        return (found.bytes_done, found.bytes_total, found.eta_seconds) == (40, 100, 2.5)
+
+    await eventually(told)

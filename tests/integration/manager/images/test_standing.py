@@ -28,6 +28,7 @@ from wharfinger.domain.states import (
     TaskStatus,
 )
 from wharfinger.manager.fleet import agents
+from wharfinger.manager.gate import preparations
 from wharfinger.manager.images import items as rows
 from wharfinger.manager.images.items import NewItem
 from wharfinger.manager.images.standing import Standing, advance
@@ -160,6 +161,11 @@ class Preloading(RuleBasedStateMachine):
         assert len(taken) <= LIMITS.total
         for agent_id in AGENTS:
             assert sum(place.agent_id == agent_id for place in taken) <= LIMITS.per_agent
+
+    @invariant()
+    def an_image_is_closed_exactly_while_its_item_runs(self) -> None:
+        running = {item.id for item in self.items() if item.status is ItemStatus.RUNNING}
+        assert self.write(preparations.of_task, "t1").keys() == running
 
     @invariant()
     def an_item_is_done_only_with_evidence(self) -> None:
