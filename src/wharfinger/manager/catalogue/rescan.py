@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from wharfinger.domain.errors import UnknownRegistry, WharfingerError
+from wharfinger.domain.errors import UnknownRegistry
 from wharfinger.domain.failures import FailureError
 from wharfinger.domain.states import TaskStatus
 from wharfinger.manager.background.port import TaskResult, TaskRun
@@ -61,7 +61,7 @@ class _Run:
         self.tallies: list[Tally] = []
         self._our = rescan
         self._run = run
-        self._first_error: WharfingerError | None = None
+        self._turn = asyncio.Lock()
 
     async def drive(self) -> TaskResult:
         asked_for = self._run.arguments["registry"]
@@ -69,7 +69,7 @@ class _Run:
         hosts = [each.host for each in known] if asked_for is None else [asked_for]
         self.tallies = [Tally(host) for host in hosts]
         await abreast(self.tallies, self._read, REGISTRIES_AT_ONCE)
-        return tally.result(self.tallies, self._first_error)
+        return tally.result(self.tallies)
 
     async def _read(self, found: Tally) -> None:
         our = self._our
@@ -77,16 +77,22 @@ class _Run:
             connection = await our.registries.connection(found.registry)
             await our.client.check(connection)
             since = await our.storage.read(now)
-            scan = Scan(our.storage, our.client, connection, self._run, since, found, self._tell)
-            await RegistryScan(scan).read()
+            await RegistryScan(
+                Scan(
+                    our.storage,
+                    our.client,
+                    connection,
+                    self._run,
+                    since,
+                    found,
+                    self._tell,
+                    self._turn,
+                )
+            ).read()
         except GivenUp as error:
-            self._fail(found, error.met)
+            found.fail(error.met, registry=found.registry)
         except (FailureError, UnknownRegistry, VaultError) as error:
-            self._fail(found, error)
-
-    def _fail(self, found: Tally, error: WharfingerError) -> None:
-        self._first_error = self._first_error or error
-        found.fail(error, registry=found.registry)
+            found.fail(error, registry=found.registry)
 
     async def _tell(self) -> None:
         await self._run(

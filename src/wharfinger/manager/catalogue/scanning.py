@@ -5,7 +5,9 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 from wharfinger.domain.errors import InvalidReference, WharfingerError
 from wharfinger.domain.failures import FailureClass, FailureError
@@ -21,6 +23,9 @@ from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.connection import RegistryConnection
 from wharfinger.registry.failures import PassingFailure, error_codes
 from wharfinger.registry.images import ResolvedImage
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BATCH: Final = 200
 """Tags that are held, looked up and written at once."""
@@ -47,7 +52,8 @@ class GivenUp(Exception):
 @dataclass(frozen=True, slots=True)
 class Scan:
     """What reads one registry: for `run`, which began at `since` by the database's clock. `tally`
-    is told what is found, `tell` that it was."""
+    is told what is found, `tell` that it was. Of those that write for a run, `turn` lets one do so
+    at a time: they all lock its task."""
 
     storage: Storage
     client: RegistryClient
@@ -56,6 +62,7 @@ class Scan:
     since: float
     tally: Tally
     tell: Callable[[], Awaitable[None]]
+    turn: asyncio.Lock
 
 
 class RegistryScan:
@@ -113,11 +120,8 @@ class RegistryScan:
                 return
         self._tally.repositories += 1
         await self._pinned(name)
-        our = self._our
-        self._tally.missing += await our.storage.write(
-            sightings.lose_unseen, our.run.task_id, our.run.epoch, name, our.since
-        )
-        await our.tell()
+        self._tally.missing += await self._write(sightings.lose_unseen, name, self._our.since)
+        await self._our.tell()
 
     async def _batch(self, repository: str, tags: Sequence[str]) -> None:
         references = self._references(repository, tags)
@@ -131,16 +135,7 @@ class RegistryScan:
             lambda item: self._describe(item[0], item[1], seen),
             REQUESTS_AT_ONCE,
         )
-        changes = await self._our.storage.write(
-            sightings.note,
-            self._our.run.task_id,
-            self._our.run.epoch,
-            before,
-            Sightings(seen.same, seen.found, seen.unread),
-        )
-        self._tally.new += changes.new
-        self._tally.moved += changes.moved
-        self._tally.unchanged += changes.unchanged
+        await self._note(before, Sightings(seen.same, seen.found, seen.unread))
         await self._our.tell()
 
     def _references(self, repository: str, tags: Sequence[str]) -> list[Reference]:
@@ -188,19 +183,17 @@ class RegistryScan:
 
     async def _pinned(self, repository: str) -> None:
         """Look whether what the catalogue knows by digest is there still: no list has it."""
-        our, after = self._our, ""
-        ids = our.run.task_id, our.run.epoch
-        while pinned := await our.storage.read(sightings.pinned, repository, after, BATCH):
-            after = max(pinned)
-            seen = _Seen(await our.storage.read(sightings.known, list(pinned)))
+        storage, after = self._our.storage, ""
+        while pinned := await storage.read(sightings.pinned, repository, after, BATCH):
+            after = pinned[-1]
+            seen = _Seen(await storage.read(sightings.known, pinned))
             await abreast(
                 map(Reference.parse, pinned),
                 lambda each, seen=seen: self._look_pinned(each, seen),  # type: ignore[misc]
                 REQUESTS_AT_ONCE,
             )
-            same = Sightings(seen.same, (), seen.unread)
-            await our.storage.write(sightings.note, *ids, seen.before, same)
-            self._tally.missing += await our.storage.write(sightings.lose, *ids, seen.lost)
+            await self._note(seen.before, Sightings(seen.same, (), seen.unread))
+            self._tally.missing += await self._write(sightings.lose, seen.lost)
 
     async def _look_pinned(self, reference: Reference, seen: "_Seen") -> None:
         try:
@@ -214,6 +207,27 @@ class RegistryScan:
         else:
             self._failed_in_a_row = 0
             seen.same.append(str(reference))
+
+    async def _note(self, before: Before, seen: Sightings) -> None:
+        changes = await self._write(sightings.note, before, seen)
+        self._tally.new += changes.new
+        self._tally.moved += changes.moved
+        self._tally.unchanged += changes.unchanged
+
+    async def _write(
+        self,
+        function: Callable[Concatenate[Connection, str, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Write for this run of the task. Raises `LostTask`."""
+        run = self._our.run
+
+        def write(conn: Connection) -> T:
+            return function(conn, run.task_id, run.epoch, *args, **kwargs)
+
+        async with self._our.turn:
+            return await self._our.storage.write(write)
 
     def _unreadable(
         self, references: Sequence[Reference], error: FailureError, seen: "_Seen"

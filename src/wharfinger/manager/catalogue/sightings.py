@@ -77,10 +77,10 @@ def known(conn: Connection, references: Collection[str]) -> dict[str, tuple[str,
     return {row.reference: (row.root_digest, EntryStatus(row.status)) for row in rows}
 
 
-def pinned(conn: Connection, repository: str, after: str, limit: int) -> dict[str, str]:
-    """References of a repository that name a digest, and the digest, by reference."""
-    rows = conn.execute(
-        select(images.c.reference, images.c.root_digest)
+def pinned(conn: Connection, repository: str, after: str, limit: int) -> Sequence[str]:
+    """References of a repository that name a digest, in order."""
+    return conn.scalars(
+        select(images.c.reference)
         .where(
             images.c.repository == repository,
             images.c.reference > after,
@@ -89,8 +89,7 @@ def pinned(conn: Connection, repository: str, after: str, limit: int) -> dict[st
         )
         .order_by(images.c.reference)
         .limit(limit)
-    )
-    return {row.reference: row.root_digest for row in rows}
+    ).all()
 
 
 def note(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wharfinger.domain.errors import WharfingerError
-from wharfinger.domain.failures import FailureError
+from wharfinger.domain.failures import Failure, FailureClass, FailureError
 from wharfinger.domain.states import TaskStatus
 from wharfinger.manager.background.port import TaskResult
 
@@ -30,10 +30,12 @@ class Tally:
     others: int = 0
     failed: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
+    first: Failure | None = None
 
     def fail(self, error: WharfingerError, **subject: str) -> None:
         """Note what failed alone: `reference`, `repository` or `registry`."""
         self.failed += 1
+        self.first = self.first or _failure(error)
         if len(self.failures) < NAMED:
             self.failures.append({**subject, "class": error.code, "message": error.message})
 
@@ -64,20 +66,21 @@ def detail(tallies: Sequence[Tally]) -> dict[str, Any]:
     return {"registries": [each.to_json() for each in tallies]}
 
 
-def result(tallies: Sequence[Tally], first_error: WharfingerError | None) -> TaskResult:
-    """How a rescan ended that came to its end. `first_error` is that of a registry as a whole."""
+def result(tallies: Sequence[Tally]) -> TaskResult:
+    """How a rescan ended that came to its end."""
     failed = sum(each.failed for each in tallies)
+    status, failure = TaskStatus.SUCCEEDED, None
     if tallies and all(each.hopeless for each in tallies):
-        status = TaskStatus.FAILED
-    else:
-        status = TaskStatus.PARTIALLY_SUCCEEDED if failed else TaskStatus.SUCCEEDED
-    failure = first_error.failure if isinstance(first_error, FailureError) else None
-    return TaskResult(
-        status,
-        _sentence(tallies, failed),
-        failure if status is TaskStatus.FAILED else None,
-        detail(tallies),
-    )
+        status, failure = TaskStatus.FAILED, tallies[0].first
+    elif failed:
+        status = TaskStatus.PARTIALLY_SUCCEEDED
+    return TaskResult(status, _sentence(tallies, failed), failure, detail(tallies))
+
+
+def _failure(error: WharfingerError) -> Failure:
+    if isinstance(error, FailureError):
+        return error.failure
+    return Failure(FailureClass.AUTH, error.message, error.code)  # nobody could ask
 
 
 def _sentence(tallies: Sequence[Tally], failed: int) -> str:

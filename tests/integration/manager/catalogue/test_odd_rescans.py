@@ -1,5 +1,6 @@
 """Rescans of registries that misbehave, and rescans that do not come to their end."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 
@@ -10,12 +11,13 @@ from rig.images import OCI_MANIFEST
 from rig.odd_registry import Handler, OddRegistry, answer, endless, silent
 from rig.people import ROOT
 from rig.tasks import events_of, eventually, no_items, within
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from wharfinger.domain.errors import RescanBlocked, UnknownRegistry
 from wharfinger.domain.states import TaskStatus
 from wharfinger.manager.background.port import TaskResult, TaskRun
 from wharfinger.manager.catalogue import entries, scanning
+from wharfinger.manager.storage import tables
 
 from .conftest import Shelf, told
 
@@ -202,3 +204,39 @@ async def test_an_unknown_registry_is_refused_before_anything_exists(
     with pytest.raises(UnknownRegistry, match=r"h\.test is not known"):
         await sqlite_shelf.catalogue.rescan("https://h.test", wait=False, who=ROOT)
     assert (await sqlite_shelf.rescan()).message == "no registry is known"
+
+
+async def test_a_rescan_that_is_another_managers_by_now_writes_nothing_more(
+    sqlite_shelf: Shelf, odd: OddRegistry
+) -> None:
+    shelf, release = sqlite_shelf, asyncio.Event()
+    right = answer(b"", Docker_Content_Digest=odd.image("app", "v1"))
+
+    async def waiting(request: web.BaseRequest) -> web.StreamResponse:
+        await release.wait()
+        return await right(request)
+
+    offer(odd, app=["v1"])
+    odd.on("/v2/app/manifests/v1", waiting)
+    await shelf.know(odd.host)
+    task_id = await shelf.catalogue.rescan(None, wait=False, who=ROOT)
+
+    async def asked() -> bool:
+        return bool(odd.requests("/manifests/v1"))
+
+    def take_over(conn: Connection) -> None:
+        conn.execute(
+            update(tables.tasks)
+            .where(tables.tasks.c.id == task_id)
+            .values(epoch=tables.tasks.c.epoch + 1, runner="another", lease_until=0.0)
+        )
+
+    await eventually(asked)
+    await shelf.storage.write(take_over)
+    release.set()
+    await within(events_of(shelf.tasks, task_id))  # it was abandoned, and is begun anew
+
+    view = await shelf.tasks.show(task_id)
+    assert view.status is TaskStatus.SUCCEEDED
+    assert told(view)["new"] == 1
+    assert await shelf.standing() == {"app:v1": "known"}
