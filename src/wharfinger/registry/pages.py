@@ -7,7 +7,7 @@ without such headers is asked for what comes after the last name, as long as pag
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from wharfinger.domain.failures import FailureClass, FailureError
@@ -22,6 +22,8 @@ PAGE_SIZE: Final = 500
 PAGE_LIMIT: Final = 8 * 1024 * 1024
 """Bytes of one page: registries that know no pages send the whole list."""
 PAGES_LIMIT: Final = 10_000
+
+_ABSENT: Final = object()
 
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _NEXT = re.compile(r";\s*rel\s*=\s*\"?next\"?", re.IGNORECASE)
@@ -40,13 +42,14 @@ async def pages(fetch: Fetch, path: str, key: str, *, asked: str) -> Pages:
         answer = await fetch(
             f"{path}?{query}", asked=asked, size_limit=PAGE_LIMIT, accept="application/json"
         )
-        names = _names(answer, key, asked)
+        listed = _listed(answer, key, asked)
+        names = [each for each in listed if isinstance(each, str)]
         stated = _next_query(answer)
         if stated is None and names and names[0] == first:
             return  # it takes no `last`: this is the first page again, and the only one
         if names:
             yield names
-        if stated is None and len(names) != PAGE_SIZE:
+        if stated is None and (len(listed) != PAGE_SIZE or not names):
             return
         first = names[0] if stated is None else None
         query = f"n={PAGE_SIZE}&last={quote(names[-1], safe='')}" if stated is None else stated
@@ -63,18 +66,15 @@ async def pages(fetch: Fetch, path: str, key: str, *, asked: str) -> Pages:
     )
 
 
-def _names(answer: Answer, key: str, asked: str) -> list[str]:
-    """The texts of the list; null is an empty one."""
+def _listed(answer: Answer, key: str, asked: str) -> list[Any]:
+    """The list, whatever is in it; null is an empty one."""
     document = read_json(answer.body)
-    listed = document.get(key, _absent) if isinstance(document, dict) else _absent
+    listed = document.get(key, _ABSENT) if isinstance(document, dict) else _ABSENT
     if listed is None:
         return []
     if not isinstance(listed, list):
         raise _no_list(answer, asked)
-    return [each for each in listed if isinstance(each, str)]
-
-
-_absent: Final = object()
+    return listed
 
 
 def _no_list(answer: Answer, asked: str) -> FailureError:

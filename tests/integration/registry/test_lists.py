@@ -98,6 +98,18 @@ async def test_a_registry_without_pages_is_asked_once_more_at_most(
     assert len(odd.log) == 3
 
 
+async def test_what_is_no_name_does_not_end_a_list(
+    client: RegistryClient, odd: OddRegistry
+) -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        page = ["v99"] if "last" in request.query else [None, *TAGS[:9]]
+        return web.json_response({"tags": page})
+
+    odd.on(LIST, handler)
+
+    assert await tags(client, odd) == [TAGS[:9], ["v99"]]
+
+
 @pytest.mark.parametrize("document", [{"tags": None}, {"tags": []}, {"tags": [1, None, {}]}])
 async def test_an_empty_list_has_no_pages(
     client: RegistryClient, odd: OddRegistry, document: Mapping[str, Any]
