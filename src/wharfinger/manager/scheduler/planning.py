@@ -17,7 +17,7 @@ from wharfinger.manager.scheduler.picture import (
     WaitingKernel,
     WaitingSession,
 )
-from wharfinger.manager.scheduler.placement import NoRoom, Room
+from wharfinger.manager.scheduler.placement import Need, NoRoom, Room
 from wharfinger.manager.scheduler.predicates import Hold
 from wharfinger.manager.scheduler.queue import Line
 
@@ -61,7 +61,7 @@ class _Round:
         demands = [self._demands.of(session, line.account, kernel) for kernel in session.kernels]
         hold = _unsuitable(demands) or line.holds_back(session)
         if hold is None:
-            placed = self._place(demands, line)
+            placed = self._place(demands, line.left_for_held(session))
             if not isinstance(placed, NoRoom):
                 line.admit(session)
                 self._plan.bindings.append(Binding(session, placed))
@@ -69,12 +69,12 @@ class _Round:
             hold = self._why(session, line, demands, placed)
         self._hold_back(session, line, demands, hold)
 
-    def _place(self, demands: Sequence[Demand], line: Line) -> Sequence[str] | NoRoom:
+    def _place(self, demands: Sequence[Demand], beside: Sequence[Need]) -> Sequence[str] | NoRoom:
         """An agent for each, the hardest to place first."""
         if len(demands) == 1:
-            return self._room.place([demands[0].need], line.needs)
+            return self._room.place([demands[0].need], beside)
         order = sorted(range(len(demands)), key=lambda place: demands[place].ease)
-        placed = self._room.place([demands[place].need for place in order], line.needs)
+        placed = self._room.place([demands[place].need for place in order], beside)
         if isinstance(placed, NoRoom):
             return placed
         agents = dict(zip(order, placed, strict=True))

@@ -17,8 +17,8 @@ class Line:
 
     A session that is held back for the preparation of its image keeps its place, and stops nobody:
     younger ones of its user go on as far as they leave what it will take, of the user's limits and
-    (`needs`, those of the oldest so held) of the agents. They would wait for nothing otherwise: the
-    preparation may take an hour, and none of them is in its way.
+    (for the oldest so `held`) of the agents. They would wait for nothing otherwise: the preparation
+    may take an hour, and none of them is in its way.
     """
 
     def __init__(self, account: Account) -> None:
@@ -27,7 +27,7 @@ class Line:
         self.active = account.active
         self.ahead: str | None = None
         self.held: str | None = None
-        self.needs: Sequence[Need] = ()
+        self._held_needs: Sequence[Need] = ()
         self._held_asked = Slots()
         self._held_active = 0
 
@@ -50,9 +50,13 @@ class Line:
     def hold(self, session: WaitingSession, needs: Sequence[Need]) -> None:
         """It is held back for a preparation, and will need this."""
         if self.held is None:
-            self.held, self.needs = session.id, needs
+            self.held, self._held_needs = session.id, needs
         self._held_asked += session.asked
         self._held_active += session.rest is Rest.NONE
+
+    def left_for_held(self, session: WaitingSession) -> Sequence[Need]:
+        """What this session leaves for an older one that is held back."""
+        return self._held_needs if session.rest is Rest.NONE else ()
 
     def block(self, session: WaitingSession) -> None:
         """Those behind it wait."""
