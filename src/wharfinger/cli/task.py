@@ -95,7 +95,8 @@ def show(task_id: str, url: str | None, as_json: bool) -> Exit:
         output.document(found)
         return Exit.OK
     output.line(summary.sentence(found))
-    output.line(progress(found))
+    if told := progress(found):
+        output.line(told)
     if found["items"]:
         output.line()
         output.table(summary.COLUMNS, summary.rows(found), empty="")

@@ -12,7 +12,7 @@ Transition = TypedDict(
 
 
 class Progress(TypedDict):
-    """`unit` is `bytes` or `items`."""
+    """`unit` is `bytes`, `items` or `images`."""
 
     current: int
     total: int

@@ -51,7 +51,7 @@ def unload(agent_id: str, action: str = "remove", **more: Any) -> dict[str, Any]
 def test_a_preload_tells_what_it_would_move_and_what_stays_free(
     program: Program, manager: OddManager
 ) -> None:
-    unknown = {"bytesMissing": None, "diskFree": None, "diskFreeAfter": None}
+    unknown: dict[str, Any] = {"bytesMissing": None, "diskFree": None, "diskFreeAfter": None}
     plans = [preload("a"), preload("b", "skip"), preload("c", "fail"), preload("d", **unknown)]
     manager.answers["PreloadPlan"] = {"answer": {"items": plans}}
     dry = ("image", "preload", REFERENCE, "--all-agents", "--dry-run")

@@ -306,6 +306,40 @@ def test_one_that_cannot_be_terminated_keeps_no_other_from_it(
     assert manager.operations().count("TerminateSession") == 2
 
 
+@pytest.mark.parametrize(
+    ("role", "hint"),
+    [
+        ("user", "an admin can make it known: wharfinger image register r:5000/app:v1"),
+        ("superadmin", "check that r:5000/app:v1 was pushed"),
+    ],
+)
+def test_an_image_that_is_not_known_comes_with_what_to_do_about_it(
+    program: Program, manager: OddManager, role: str, hint: str
+) -> None:
+    refusal = {
+        "failureClass": "not-found",
+        "failureMessage": "there is no image r:5000/app:v1 here",
+        "failureDetail": {},
+    }
+    manager.answers |= {
+        "CreateSession": {"answer": refusal},
+        "Viewer": {"viewer": {"role": role}},
+    }
+    ended = program.run(*CREATE, "--wait", "--json")
+    assert (ended.code, ended.document["error"]["class"]) == (1, "not-found")
+    assert hint in ended.err
+
+
+def test_a_session_is_meant_by_its_name(program: Program, manager: OddManager) -> None:
+    named = {**RUNS, "name": "train"}
+    unknown = {"failureClass": "unknown-id", "failureMessage": "no", "failureDetail": {}}
+    manager.answers |= {
+        "Session": lambda asked: {"answer": named if asked["id"] == "s1" else unknown},
+        "Sessions": {"sessions": {"nodes": [named], "pageInfo": LAST_PAGE}},
+    }
+    assert program.run("session", "show", "train", "--json").document == named
+
+
 @pytest.mark.parametrize("force", [True, False])
 def test_cancelling_says_whether_it_is_done(
     program: Program, manager: OddManager, force: bool

@@ -35,6 +35,11 @@ def tally(items: Sequence[Item]) -> list[tuple[str, int]]:
     return [(status, counts[status]) for status in ORDER if counts[status]]
 
 
+def waits(task: Task) -> bool:
+    """Whether it waits for other tasks to end, as its message says; events have nothing else."""
+    return task["message"].startswith("waits for ")
+
+
 def overall_rate(task: Task) -> float | None:
     """Bytes per second of all that runs, or None while nothing is known."""
     rates = [
@@ -90,7 +95,7 @@ def _heading(task: Task, glyphs: Glyphs) -> Line:
         spans += [(glyphs.dot, "dim"), (f"{number} {status}", STYLES[status])]
     if task["cancelRequested"] and task["status"] not in TASK_TRANSITIONS.terminal:
         spans += [(glyphs.dot, "dim"), ("cancelling", "yellow")]
-    if not task["items"] and task["message"]:
+    if task["message"] and (waits(task) or not task["items"]):
         spans += [(glyphs.dot, "dim"), (words.plain(task["message"]), "")]
     return spans
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from wharfinger.cli import words
-from wharfinger.cli.display.layout import overall_rate, tally, time_left
+from wharfinger.cli.display.layout import overall_rate, tally, time_left, waits
 from wharfinger.client.shapes import Item, Task
 from wharfinger.domain.states import TASK_TRANSITIONS
 
@@ -21,7 +21,7 @@ class LineLog:
         self._states: dict[tuple[str, str], _State] = {}
         self._told_at: float | None = None
         self._told = ""
-        self._message = ""
+        self._waits = ""
         self._cancelling = False
 
     def update(self, task: Task) -> list[str]:
@@ -39,9 +39,9 @@ class LineLog:
             self._states[key] = state
             if state != before:
                 lines += _change(item, before)
-        if has_not_begun(task) and task["message"] not in {"", self._message}:
-            self._message = task["message"]
-            lines.append(words.plain(self._message))
+        if waits(task) and task["message"] != self._waits:
+            self._waits = task["message"]
+            lines.append(words.plain(self._waits))
         if self._clock() - self._told_at >= PROGRESS_SECONDS:
             self._told_at = self._clock()
             lines += self._progress(task)
@@ -49,7 +49,7 @@ class LineLog:
 
     def _progress(self, task: Task) -> list[str]:
         text = progress(task)
-        if text == self._told or has_not_begun(task):
+        if text in {"", self._told} or waits(task):
             return []
         self._told = text
         return [text]
@@ -69,12 +69,7 @@ def progress(task: Task) -> str:
     ]
     counts = ", ".join(f"{number} {status}" for status, number in tally(task["items"]))
     told = counts if task["items"] else words.plain(task["message"])
-    return "; ".join(filter(None, [", ".join(filter(None, parts)), told]))
-
-
-def has_not_begun(task: Task) -> bool:
-    """Whether there is nothing to count yet: it waits for others, and says so."""
-    return not task["items"] and not task["progress"]["total"]
+    return "; ".join(filter(None, [", ".join(filter(None, parts if now["total"] else ())), told]))
 
 
 def _change(item: Item, before: _State) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Final
 
 from wharfinger.cli import words
 from wharfinger.cli.display import rescan_summary
-from wharfinger.cli.display.layout import ORDER, tally
+from wharfinger.cli.display.layout import ORDER, tally, waits
 from wharfinger.client.shapes import Item, Task
 
 COLUMNS = ("AGENT", "IMAGE", "RESULT", "ATTEMPTS", "WHAT")
@@ -59,8 +59,8 @@ def sentence(task: Task) -> str:
     failure = task["failure"]
     if failure:
         text += f"; {failure['class']}: {failure['message']}"
-    elif task["message"] and not counts:
-        text += f": {task['message']}"
+    elif task["message"] and (waits(task) or not counts):
+        text += f"{'; ' if counts else ': '}{task['message']}"
     return words.plain(text)
 
 

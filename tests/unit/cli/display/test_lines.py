@@ -58,3 +58,23 @@ def test_cancelling_is_told_once() -> None:
 def test_a_task_that_was_cancelled_is_not_cancelling() -> None:
     told = LineLog(Clock()).update(task(status="cancelled", cancelRequested=True))
     assert told == ["preload task-1: cancelled"]
+
+
+def test_what_a_task_waits_for_is_told_once_and_no_progress_meanwhile() -> None:
+    clock = Clock()
+    log = LineLog(clock)
+    waiting = task(item("a", "queued"), status="pending", message="waits for rescan t1")
+    assert log.update(waiting) == ["preload task-1: pending", "waits for rescan t1"]
+    clock.now = PROGRESS_SECONDS
+    assert log.update(waiting) == []
+    assert log.update(task(item("a"), message="0 of 1 ended"))[0] == "a r:5000/app:v1: running"
+
+
+def test_a_task_without_items_says_of_itself_how_far_it_is() -> None:
+    clock = Clock()
+    log = LineLog(clock)
+    done = {"current": 50, "total": 200, "unit": "images"}
+    log.update(task(name="rescan", progress={**done, "total": 0}))
+    clock.now = PROGRESS_SECONDS
+    told = log.update(task(name="rescan", progress=done, message="r.lan: 4 of 9 repositories"))
+    assert told == ["25 %, 50 of 200; r.lan: 4 of 9 repositories"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rig.session_answers import kernel, pull, session
-from rig.task_answers import failure
+from rig.task_answers import MIB, failure
 
 from wharfinger.cli.display import session_summary
 from wharfinger.cli.display.columns import ASCII, FANCY, Glyphs
@@ -155,4 +155,39 @@ def test_a_failure_is_told_with_its_raw_text_and_what_to_do() -> None:
         "r:5000/app:v1: not-found: no such tag",
         "  ENOSPC",
         "  what to do: check the image's name and tag, and that it was pushed",
+    ]
+
+
+def held_back(done: int | None) -> Kernel:
+    progress = done and {"current": done * MIB, "total": 100 * MIB, "unit": "bytes"}
+    data = {
+        "taskId": "t1",
+        "agentId": "gpu-a",
+        "attemptId": "a1",
+        "progress": progress or None,
+        "etaSeconds": 40.0 if done else None,
+    }
+    return kernel(statusInfo="pending-image-preparation", statusData=data)
+
+
+def test_a_preparation_that_holds_it_back_is_a_bar_once_its_bytes_are_known() -> None:
+    assert drawn(session(held_back(None)))[1] == (
+        "app:v1  PENDING: waits for image preparation: preload t1 on gpu-a"
+    )
+    row = drawn(session(held_back(25)), width=140)[1]
+    for piece in (" 25 %", "25.0 MiB of 100 MiB", "0:40 left"):
+        assert piece in row
+    assert row.endswith("waits for preload t1 on gpu-a")
+
+
+def test_the_figures_of_a_preparation_are_told_every_few_seconds_alone() -> None:
+    clock = Clock()
+    log = SessionLog(clock)
+    assert log.update(session(held_back(None)))[1] == (
+        "r:5000/app:v1: PENDING: waits for image preparation: preload t1 on gpu-a"
+    )
+    assert log.update(session(held_back(25))) == []
+    clock.now = PROGRESS_SECONDS
+    assert log.update(session(held_back(50))) == [
+        "r:5000/app:v1: preload t1 on gpu-a: 50.0 MiB of 100 MiB, 0:40 left"
     ]

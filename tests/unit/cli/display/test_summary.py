@@ -30,3 +30,9 @@ def test_the_table_adds_to_the_bars_unless_all_was_simply_done(
     items: list[Item], adds: bool
 ) -> None:
     assert summary.adds_to_bars(task(*items)) is adds
+
+
+def test_a_task_that_waits_says_for_what() -> None:
+    waiting = task(item("a", "queued"), status="pending", message="waits for rescan t1")
+    assert summary.sentence(waiting) == "preload task-1 pending: 1 queued; waits for rescan t1"
+    assert summary.sentence(task(item("a"), message="0 of 1 ended")).endswith(": 1 running")
