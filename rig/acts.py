@@ -158,20 +158,20 @@ async def manager_restarts(wharf: Wharf, random: Random) -> None:
 
 
 WEIGHTS: Final[dict[Act, float]] = {
-    create: 28,
-    terminate: 8,
-    cancel: 6,
-    exit_by_itself: 9,
-    preload: 12,
-    unload: 16,
-    cancel_task: 4,
-    rescan: 2,
+    create: 24,
+    terminate: 9,
+    cancel: 8,
+    exit_by_itself: 10,
+    preload: 10,
+    unload: 14,
+    cancel_task: 5,
+    rescan: 1,
     register: 2,
     forget: 1,
     protect: 1,
-    move_tag: 3,
-    remove_by_hand: 3,
-    pull_by_hand: 2,
+    move_tag: 5,
+    remove_by_hand: 6,
+    pull_by_hand: 4,
 }
 """How often each is done, of what people do one after another."""
 

@@ -32,6 +32,9 @@ from wharfinger.manager.storage.errors import StorageUnavailable
 REPOSITORIES: Final = 6
 _AT_ONCE: Final = 8
 """Acts of people that are under way at the same time."""
+_SWITCH_SECONDS: Final = 0.0005
+"""How long one thread keeps the interpreter from another: a transaction asks for it back after each
+statement, and would wait ten times as long by default."""
 _SETTLED_SECONDS: Final = 90.0
 """How long it may take, once nobody acts any more, until nothing is left of it all."""
 
@@ -74,7 +77,7 @@ def exercise(folder: Path, cargo: Cargo, *, seed: int, acts: int) -> Outcome:
     """
     outcome = Outcome(seed, acts)
     try:
-        with _defects_noted() as defects:
+        with _switching_often(), _defects_noted() as defects:
             asyncio.run(_exercise(folder, cargo, outcome, defects))
     except* PromiseBroken as broken:
         raise PromiseBroken(f"seed {seed}: {_first(broken)}\n{outcome}") from broken
@@ -176,13 +179,23 @@ def _first(group: BaseExceptionGroup[PromiseBroken]) -> BaseException:
 
 
 @contextmanager
+def _switching_often() -> Iterator[None]:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
+@contextmanager
 def _defects_noted() -> Iterator[list[str]]:
     """What is logged with a traceback meanwhile; nothing else is logged."""
     defects: list[str] = []
 
-    def note(_: Any, __: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    def note(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if entry.get("exc_info"):
-            structlog.processors.format_exc_info(_, __, entry)
+            entry = structlog.processors.format_exc_info(logger, method, entry)
             defects.append(f"a defect: {entry}")
         raise structlog.DropEvent
 

@@ -114,20 +114,23 @@ class Promises:
     def check_untag(self, agent_id: str, name: str, image: LocalImage, *, used: bool) -> None:
         """An engine is asked now to take this name from an image; what is wrong is noted."""
         with self._snapshot():
-            kernels = self._kernels(_HOLDING)
+            kernels = [each for each in self._kernels(_HOLDING) if each.agent_id == agent_id]
+            unloads = [
+                each
+                for each in self._preparations()
+                if each.agent_id == agent_id and each.kind == "unload"
+            ]
+        taking = f"promise 4: {name} is taken from {image} on {agent_id}"
         digests = {each.rpartition("@")[2] for each in image.digests}
         self.broken += [
-            f"promise 4: {name} is taken from {agent_id} under {kernel}"
+            f"{taking} under {kernel}"
             for kernel in kernels
-            if kernel.agent_id == agent_id
-            and (
-                kernel.reference == name
-                or kernel.root_digest in digests
-                or kernel.image_id == image.image_id
-            )
+            if kernel.root_digest in digests or kernel.image_id == image.image_id
         ]
         if used:
-            self.broken.append(f"promise 4: {name} is taken from {agent_id} under a container")
+            self.broken.append(f"{taking} under a container")
+        if not any(each.image_id == image.image_id for each in unloads):
+            self.broken.append(f"{taking} without its preparation; there are {unloads}")
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
@@ -175,11 +178,7 @@ class Promises:
         yield from self._check_quotas(holding)
 
     def _check_preparations(self, holding: list[_Kernel]) -> Iterator[str]:
-        rows = self._conn.execute(
-            "SELECT item_id, task_id, agent_id, kind, reference, root_digests, image_id "
-            "FROM preparations"
-        )
-        preparations = list(map(_Preparation._make, rows))
+        preparations = self._preparations()
         self.seen.preparations = len(preparations)
         prepared = {each.item_id for each in preparations}
         for item_id in prepared - self._running_since.keys():
@@ -215,6 +214,13 @@ class Promises:
             sessions = len({kernel.session_id for kernel in own})
             if cpu > quota.cpu or sessions > quota.sessions:
                 yield f"quota: {user_id} has {quota}, and occupies {cpu} with {sessions} sessions"
+
+    def _preparations(self) -> list[_Preparation]:
+        rows = self._conn.execute(
+            "SELECT item_id, task_id, agent_id, kind, reference, root_digests, image_id "
+            "FROM preparations"
+        )
+        return list(map(_Preparation._make, rows))
 
     def _kernels(self, statuses: tuple[str, ...]) -> list[_Kernel]:
         rows = self._conn.execute(

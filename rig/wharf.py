@@ -4,6 +4,7 @@ The manager is the one that `wharfinger manager` runs, on SQLite; agents are cal
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 from unittest.mock import patch
+
+from sqlalchemy import event
 
 from rig.agents import RunningAgent, running
 from rig.cargo import Cargo
@@ -24,8 +27,9 @@ from wharfinger.manager.access.limits import LimitChanges
 from wharfinger.manager.access.principal import Principal, Role
 from wharfinger.manager.access.service import Access
 from wharfinger.manager.api.services import Services
-from wharfinger.manager.storage.opening import open_storage
+from wharfinger.manager.storage.opening import database_url
 from wharfinger.manager.storage.port import Storage
+from wharfinger.manager.storage.sqlite import SqliteStorage
 from wharfinger.run.manager import running_manager
 from wharfinger.run.settings import ManagerSettings
 
@@ -172,7 +176,10 @@ class Wharf:
 
     async def _manage(self) -> None:
         def open_late(url: str) -> Storage:
-            self._storage = LateStorage(open_storage(url), self._random, _LATEST)
+            storage = SqliteStorage(database_url(url))
+            for engine in (storage._write_engine, storage._read_engine):  # noqa: SLF001 - for no test else
+                event.listen(engine, "connect", _never_wait)
+            self._storage = LateStorage(storage, self._random, _LATEST)
             return self._storage
 
         async with AsyncExitStack() as stack:
@@ -198,6 +205,11 @@ class Wharf:
             await services.catalogue.register(reference, who=self.root)
         quotas = {user.user_id: QUOTA for user in self.users}
         self.promises = Promises(self._settings.data_dir / "wharfinger.db", quotas)
+
+
+def _never_wait(connection: sqlite3.Connection, _record: object) -> None:
+    """No power cut is simulated here, so nothing waits for the disk."""
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 async def _user(access: Access, name: str, role: Role) -> Principal:
