@@ -117,7 +117,7 @@ def decide(
             image = keys(reference, survey)
             bound = [kernel for kernel in there if kernel.keys.meets(image)]
             if failure := obstacle(reference, survey, bound, protection):
-                rows.fail(conn, item.id, failure, by=by)
+                rows.fail(conn, item.id, failure, by=by, attempts=_tries(item))
             elif not rows.run(
                 conn, item.id, PreparationKind.UNLOAD, image, phase=Phase.VERIFYING, by=by
             ):

@@ -222,6 +222,7 @@ async def test_an_image_stays_under_a_kernel_that_is_bound_to_it(
     assert item.failure is not None
     assert item.failure.failure_class is FailureClass.IN_USE
     assert f"kernel k1 of session s-k1 ({status})" in item.failure.message
+    assert item.attempts == 1
     assert [path for path, _, _ in wharf.agent.calls] == [SURVEY_REMOVALS]
 
 
