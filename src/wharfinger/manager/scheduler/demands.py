@@ -33,15 +33,17 @@ class Demand:
 
     @cached_property
     def preparing(self) -> Mapping[str, Preparation]:
-        """The preparations of its image, on agents that could take it if they were empty."""
+        """The preparations of its image on agents that could take it if they were empty, the one
+        nearest its end first."""
         if self.need is self.later:
             return {}
         hosts = {host.id: host for host in self._picture.hosts}
-        return {
-            agent_id: each
+        found = [
+            each
             for agent_id, each in predicates.preparing(self._picture, self.ask).items()
             if predicates.cause_against(self._picture, hosts[agent_id], self.ask) is None
-        }
+        ]
+        return {each.agent_id: each for each in sorted(found, key=predicates.left)}
 
     @cached_property
     def unsuitable(self) -> Hold | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wharfinger.domain.sessions import Reason
+from wharfinger.manager.gate.preparations import Preparation
 from wharfinger.manager.scheduler import predicates, queue
 from wharfinger.manager.scheduler.decisions import Binding, Plan, Release, Word
 from wharfinger.manager.scheduler.demands import Demand, Demands, hardest_first
@@ -94,15 +95,25 @@ class _Round:
         return self._no_room(session, demands, failed)
 
     def _preparing(self, session: WaitingSession, demands: Sequence[Demand]) -> Hold:
-        every = [
-            (self._room.has_on(agent_id, demand.ask.slots), each)
+        said = session.kernels[0].data or {}
+        there = [
+            each
             for demand in demands
-            for agent_id, each in demand.preparing.items()
+            for each in (self._nearest(demand), self._on(said.get("agentId", ""), demand))
+            if each is not None
         ]
-        with_room = [each for has_room, each in every if has_room]
-        said = session.kernels[0].data
-        there = with_room or [each for _, each in every]
         return predicates.pending_image_preparation(there, said)
+
+    def _nearest(self, demand: Demand) -> Preparation | None:
+        """Among the agents with room for it, if there are any: of several kernels together one may
+        have taken another's."""
+        slots, every = demand.ask.slots, demand.preparing
+        with_room = (each for agent, each in every.items() if self._room.has_on(agent, slots))
+        return next(with_room, next(iter(every.values()), None))
+
+    def _on(self, agent_id: str, demand: Demand) -> Preparation | None:
+        has_room = self._room.has_on(agent_id, demand.ask.slots)
+        return demand.preparing.get(agent_id) if has_room else None
 
     def _no_room(self, session: WaitingSession, demands: Sequence[Demand], failed: NoRoom) -> Hold:
         if len(demands) > 1 and not self._demands.could_go_together(demands):

@@ -177,9 +177,7 @@ def not_together(session: WaitingSession) -> Hold:
     return Hold(Reason.NO_SUITABLE_AGENT, data, blocks=False)
 
 
-def pending_image_preparation(
-    there: Collection[Preparation], said: Mapping[str, Any] | None
-) -> Hold:
+def pending_image_preparation(there: Collection[Preparation], said: Mapping[str, Any]) -> Hold:
     """It would be placed now, were it not for preparations of its image, `there` where it has room.
 
     Said only then: where those agents are full as well, the end of a preparation would not help,
@@ -190,9 +188,9 @@ def pending_image_preparation(
 
     It blocks nobody: younger sessions of its user go on with what it leaves (`queue.Line`).
     """
-    nearest = min(there, key=_left)
-    before = next((each for each in there if said and each.item_id == said.get("itemId")), nearest)
-    stays = _left(before)[0] <= _left(nearest)[0] + _NEARER_SECONDS
+    nearest = min(there, key=left)
+    before = next((each for each in there if each.item_id == said.get("itemId")), nearest)
+    stays = left(before)[0] <= left(nearest)[0] + _NEARER_SECONDS
     told = before if stays else nearest
     data = {
         "taskId": told.task_id,
@@ -205,7 +203,7 @@ def pending_image_preparation(
     return Hold(Reason.PENDING_IMAGE_PREPARATION, data, blocks=False)
 
 
-def _left(preparation: Preparation) -> tuple[float, int, float, str]:
+def left(preparation: Preparation) -> tuple[float, int, float, str]:
     """Smaller for one that is nearer its end: an unload takes moments, and of a preload whose time
     is not known nothing is."""
     seconds = preparation.eta_seconds
