@@ -1,6 +1,7 @@
 """`wharfinger user`: who may use the manager, and how much of it."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import click
 
@@ -108,13 +109,16 @@ def show(name: str | None, url: str | None, as_json: bool) -> Exit:
     if as_json:
         output.document(found)
         return Exit.OK
-    for key, value in (
+    rows = [
         ("name", found["name"]),
         ("role", found["role"]),
         ("used", used(found)),
         ("scaling groups", scaling_groups(found)),
         ("id", found["id"]),
-    ):
+    ]
+    if name is not None:
+        rows.insert(-1, ("groups", _groups(cast("User", found))))
+    for key, value in rows:
         output.line(f"{key + ':':16}{words.plain(value)}")
     return Exit.OK
 

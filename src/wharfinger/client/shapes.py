@@ -286,15 +286,22 @@ RescanFailure = TypedDict(
 
 
 class RescannedRegistry(TypedDict):
-    """What a rescan found in one registry: an entry of its task's `detail.registries`."""
+    """What a rescan found in one registry: an entry of its task's `detail.registries`.
+
+    `repositoriesFrom` is `registry`, or `catalogue` where the registry does not list them;
+    `notImages` are other artifacts; of what `failed`, the first are in `failures`.
+    """
 
     registry: str
+    repositoriesFrom: str
     repositories: int
     tags: int
     new: int
     moved: int
     missing: int
     unchanged: int
+    notImages: int
+    failed: int
     failures: list[RescanFailure]
 
 

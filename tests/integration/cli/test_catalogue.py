@@ -24,12 +24,15 @@ UNKNOWN = {
 }
 FOUND = {
     "registry": "r.lan",
+    "repositoriesFrom": "registry",
     "repositories": 2,
     "tags": 10,
     "new": 3,
     "moved": 1,
     "missing": 0,
     "unchanged": 6,
+    "notImages": 0,
+    "failed": 3,
     "failures": [{"reference": "r.lan/c:v1", "class": "not-an-image", "message": "it is a chart"}],
 }
 RESCAN = task(
@@ -95,10 +98,11 @@ def test_a_rescan_tells_what_it_found_and_what_it_could_not_read(
     assert ended.code == 3
     assert manager.requests[0].body["variables"] == {"registry": "r.lan", "wait": True}
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
-    assert "r.lan 2 10 3 1 0 6 1" in lines
+    assert "r.lan 2 10 3 1 0 6 3" in lines
+    assert "and 2 more" in lines
     assert "r.lan/c:v1: not-an-image: it is a chart" in lines
     assert lines[-1] == (
-        "rescan task-1 partially succeeded: 3 new, 1 moved, 0 missing, 6 unchanged, 1 failed"
+        "rescan task-1 partially succeeded: 3 new, 1 moved, 0 missing, 6 unchanged, 3 failed"
     )
     shown = program.run("task", "show", "task-1").out
     assert "r.lan/c:v1: not-an-image: it is a chart" in shown

@@ -105,7 +105,9 @@ def test_users_are_told_with_what_they_use_of_their_limits(
     }
     used = "sessions 1/10, cpu 4/no limit, mem 1.0 GiB/64.0 GiB, gpu 0/2"
     assert f"{used}  gpu, render     research, staff" in program.run("user", "ls").out
-    assert used in program.run("user", "show", "ada").out
+    shown = program.run("user", "show", "ada").out
+    assert used in shown
+    assert "groups:         research, staff" in shown
     assert program.run("user", "show", "--json").document == ada
     assert program.run("user", "show", "bob").code == 1
     limits = ("--sessions", "10", "--cpu", "none", "--mem", "64g", "--sgroup", "gpu,render")

@@ -35,19 +35,22 @@ def rows(found: Sequence[RescannedRegistry]) -> list[tuple[object, ...]]:
             each["moved"],
             each["missing"],
             each["unchanged"],
-            len(each["failures"]),
+            each["failed"],
         )
         for each in found
     ]
 
 
 def failures(found: Sequence[RescannedRegistry]) -> list[str]:
-    """A line for everything that could not be read: what, class and sentence."""
-    return [
+    """A line for everything that could not be read: what, class and sentence; of many the first,
+    and how many more."""
+    lines = [
         words.plain(f"{_subject(each, failure)}: {failure['class']}: {failure['message']}")
         for each in found
         for failure in each["failures"]
     ]
+    rest = sum(each["failed"] for each in found) - len(lines)
+    return [*lines, f"and {rest} more"] if rest > 0 else lines
 
 
 def counts(found: Sequence[RescannedRegistry]) -> str:
@@ -58,7 +61,7 @@ def counts(found: Sequence[RescannedRegistry]) -> str:
         f"{sum(each['missing'] for each in found)} missing",
         f"{sum(each['unchanged'] for each in found)} unchanged",
     ]
-    failed = sum(len(each["failures"]) for each in found)
+    failed = sum(each["failed"] for each in found)
     return ", ".join([*sums, f"{failed} failed"] if failed else sums)
 
 
