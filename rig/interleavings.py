@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,14 +27,17 @@ from rig.promises import PromiseBroken
 from rig.registry import Registry
 from rig.wharf import AGENTS, Wharf
 from wharfinger.domain.errors import WharfingerError
-from wharfinger.manager.storage.errors import StorageUnavailable
+from wharfinger.manager.storage.errors import StorageClosed, StorageUnavailable
 
 REPOSITORIES: Final = 6
 _AT_ONCE: Final = 8
 """Acts of people that are under way at the same time."""
+_TOLD_EVERY: Final = 500
 _SWITCH_SECONDS: Final = 0.0005
 """How long one thread keeps the interpreter from another: a transaction asks for it back after each
 statement, and would wait ten times as long by default."""
+_CUT_OFF: Final = (StorageUnavailable, StorageClosed)
+"""What only a manager meets that was killed, since no other loses its database here."""
 _SETTLED_SECONDS: Final = 90.0
 """How long it may take, once nobody acts any more, until nothing is left of it all."""
 
@@ -68,9 +71,16 @@ class Outcome:
         return "\n".join([head, *counts])
 
 
-def exercise(folder: Path, cargo: Cargo, *, seed: int, acts: int) -> Outcome:
+def exercise(
+    folder: Path,
+    cargo: Cargo,
+    *,
+    seed: int,
+    acts: int,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Outcome:
     """Do so many acts, and let all of it come to its end; raises `PromiseBroken`, which begins with
-    the seed.
+    the seed. `tell` is told how far it is.
 
     The seed decides what is done in which order, and how late transactions come. When exactly
     things happen is the machine's.
@@ -78,16 +88,18 @@ def exercise(folder: Path, cargo: Cargo, *, seed: int, acts: int) -> Outcome:
     outcome = Outcome(seed, acts)
     try:
         with _switching_often(), _defects_noted() as defects:
-            asyncio.run(_exercise(folder, cargo, outcome, defects))
+            asyncio.run(_exercise(folder, cargo, outcome, defects, tell))
     except* PromiseBroken as broken:
         raise PromiseBroken(f"seed {seed}: {_first(broken)}\n{outcome}") from broken
     return outcome
 
 
-async def _exercise(folder: Path, cargo: Cargo, outcome: Outcome, defects: list[str]) -> None:
+async def _exercise(
+    folder: Path, cargo: Cargo, outcome: Outcome, defects: list[str], tell: Callable[[str], None]
+) -> None:
     random = Random(outcome.seed)
     async with Wharf(folder, cargo, Random(random.random())) as wharf:
-        drive = _Drive(wharf, random, outcome, defects)
+        drive = _Drive(wharf, random, outcome, defects, tell)
         began = time.monotonic()
         try:
             await drive.acts()
@@ -101,22 +113,32 @@ async def _exercise(folder: Path, cargo: Cargo, outcome: Outcome, defects: list[
 class _Drive:
     """One exercise of one wharf."""
 
-    def __init__(self, wharf: Wharf, random: Random, outcome: Outcome, defects: list[str]) -> None:
+    def __init__(
+        self,
+        wharf: Wharf,
+        random: Random,
+        outcome: Outcome,
+        defects: list[str],
+        tell: Callable[[str], None],
+    ) -> None:
         self._wharf = wharf
         self._random = random
         self._outcome = outcome
         self._defects = defects
+        self._tell = tell
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._fault = asyncio.Lock()
 
     async def acts(self) -> None:
         """Act after act, several at the same time, until all are done."""
         weights = WEIGHTS | FAULTS
+        kinds = self._random.choices(list(weights), list(weights.values()), k=self._outcome.acts)
+        began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            for act in self._random.choices(
-                list(weights), list(weights.values()), k=self._outcome.acts
-            ):
+            for number, act in enumerate(kinds):
                 await self._room.acquire()
+                if number % _TOLD_EVERY == 0:
+                    self._tell(f"{number} acts begun after {time.monotonic() - began:.0f} s")
                 group.create_task(self._do(act, Random(self._random.random())))
 
     async def settle(self) -> None:
@@ -167,7 +189,7 @@ class _Drive:
 
 
 def _why(error: WharfingerError) -> str:
-    return "away" if isinstance(error, StorageUnavailable) else error.code
+    return "away" if isinstance(error, _CUT_OFF) else error.code
 
 
 def _first(group: BaseExceptionGroup[PromiseBroken]) -> BaseException:
@@ -194,9 +216,10 @@ def _defects_noted() -> Iterator[list[str]]:
     defects: list[str] = []
 
     def note(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        if entry.get("exc_info"):
+        if entry.get("exc_info") and not isinstance(sys.exception(), _CUT_OFF):
             entry = structlog.processors.format_exc_info(logger, method, entry)
-            defects.append(f"a defect: {entry}")
+            trace = entry.pop("exception")
+            defects.append(f"a defect: {entry}\n{trace}")
         raise structlog.DropEvent
 
     structlog.configure(
@@ -213,11 +236,15 @@ def main() -> None:
     parser.add_argument("--acts", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
-    sys.stdout.write(f"seed {given.seed}\n")
-    sys.stdout.flush()
+
+    def tell(text: str) -> None:
+        sys.stdout.write(f"seed {given.seed}: {text}\n")
+        sys.stdout.flush()
+
     with tempfile.TemporaryDirectory() as folder, Registry(Path(folder) / "registry") as registry:
         cargo = push_cargo(registry.host, REPOSITORIES)
-        outcome = exercise(Path(folder) / "wharf", cargo, seed=given.seed, acts=given.acts)
+        wharf = Path(folder) / "wharf"
+        outcome = exercise(wharf, cargo, seed=given.seed, acts=given.acts, tell=tell)
         sys.stdout.write(f"{outcome}\n")
 
 
