@@ -3,14 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from wharfinger.agent.engine.json_fields import mapping, text
+from wharfinger.agent.engine.json_fields import identified, mapping, text
 from wharfinger.agent.engine.names import full_id
 from wharfinger.agent.engine.port import Container, ContainerDetail
 
 
-def read_containers(listing: Any) -> list[Container]:
-    """`GET /containers/json`. An entry without an id is left out."""
-    entries = listing if isinstance(listing, list) else []
+def read_containers(listing: Any) -> list[Container] | None:
+    """`GET /containers/json`; None when it is no list of what has an id."""
+    entries = identified(listing)
+    if entries is None:
+        return None
     return [
         Container(
             container_id=entry["Id"],
@@ -20,7 +22,6 @@ def read_containers(listing: Any) -> list[Container]:
             labels=_labels(entry),
         )
         for entry in entries
-        if isinstance(entry, dict) and text(entry, "Id")
     ]
 
 

@@ -79,7 +79,10 @@ class DockerEngine:
     async def images(self) -> list[LocalImage]:
         """See `port.Engine`."""
         answer = await self._client.ask("GET", "/images/json", limit=self._limits.list)
-        return entries.read_images(answer.required())
+        images = entries.read_images(answer.required())
+        if images is None:
+            raise not_understood(answer.text)
+        return images
 
     async def layer_sizes(self, image: LocalImage) -> tuple[int, ...] | None:
         """See `port.Engine`."""
@@ -103,7 +106,10 @@ class DockerEngine:
         answer = await self._client.ask(
             "GET", "/containers/json", query={"all": "1"}, limit=self._limits.list
         )
-        return container_entries.read_containers(answer.required())
+        containers = container_entries.read_containers(answer.required())
+        if containers is None:
+            raise not_understood(answer.text)
+        return containers
 
     @asynccontextmanager
     async def pull(

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from wharfinger.agent.engine.json_fields import mapping, number, text
+from wharfinger.agent.engine.json_fields import identified, mapping, number, text
 from wharfinger.agent.engine.names import full_id, read_names
 from wharfinger.agent.engine.port import EngineDescription, LocalImage
 from wharfinger.domain.platforms import Platform
@@ -19,15 +19,15 @@ for larger ones."""
 _CONTAINERD_DRIVER: Final = "io.containerd.snapshotter.v1"
 
 
-def read_images(listing: Any) -> list[LocalImage]:
-    """`GET /images/json`. An entry without an id is left out."""
-    entries = listing if isinstance(listing, list) else []
-    return [image for entry in entries if (image := _image(entry, platform=None)) is not None]
+def read_images(listing: Any) -> list[LocalImage] | None:
+    """`GET /images/json`; None when it is no list of what has an id."""
+    entries = identified(listing)
+    return None if entries is None else [_image(entry, platform=None) for entry in entries]
 
 
 def read_image(inspected: Any) -> LocalImage | None:
-    """`GET /images/{name}/json`."""
-    if not isinstance(inspected, dict):
+    """`GET /images/{name}/json`; None when it says of none."""
+    if not isinstance(inspected, dict) or not text(inspected, "Id"):
         return None
     platform = Platform.parse(
         text(inspected, "Os"), text(inspected, "Architecture"), text(inspected, "Variant")
@@ -67,9 +67,7 @@ def is_podman(version: Any) -> bool:
     )
 
 
-def _image(entry: Any, platform: Platform | None) -> LocalImage | None:
-    if not isinstance(entry, dict) or not text(entry, "Id"):
-        return None
+def _image(entry: dict[str, Any], platform: Platform | None) -> LocalImage:
     tags, digests = read_names(entry.get("RepoTags"), entry.get("RepoDigests"))
     return LocalImage(
         image_id=full_id(entry["Id"]),

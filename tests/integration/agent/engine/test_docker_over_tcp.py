@@ -92,10 +92,13 @@ async def test_an_answer_that_says_nothing_is_no_absence(
     assert raised.value.failure.detail == body
 
 
-async def test_a_listing_that_cannot_be_read_is_no_empty_host(
-    engine: DockerEngine, proxy: FaultProxy
+@pytest.mark.parametrize(
+    "body", ["<html>Welcome</html>", "", "null", "{}", '{"message": "busy"}', '[{"Id": null}]']
+)
+async def test_a_listing_that_says_nothing_is_no_empty_host(
+    engine: DockerEngine, proxy: FaultProxy, body: str
 ) -> None:
-    proxy.rules(Status(r"GET /v1\.41/", code=200, body="<html>Welcome</html>"))
+    proxy.rules(Status(r"GET /v1\.41/", code=200, body=body))
     with pytest.raises(EngineError, match="cannot be read"):
         await engine.images()
     with pytest.raises(EngineError, match="cannot be read"):

@@ -35,14 +35,17 @@ def test_containers_are_listed_with_full_image_ids_and_labels() -> None:
         {"Id": "c1", "Names": ["/one"], "ImageID": IMAGE_ID, "State": "running", "Labels": None},
         {"Id": "c2", "Names": None, "ImageID": "5c" * 32, "Labels": {"a": "b", "odd": 1}},
         {"Id": "c3"},
-        {"Names": ["/no-id"]},
-        None,
     ]
     assert read_containers(listing) == [
         Container("c1", "one", IMAGE_ID, "running", {}),
         Container("c2", "", IMAGE_ID, "", {"a": "b"}),
         Container("c3", "", "", "", {}),
     ]
+
+
+@pytest.mark.parametrize("says", [None, {}, "text", [None], [{"Id": "c1"}, {"Names": ["/no-id"]}]])
+def test_a_listing_that_says_nothing_is_no_empty_one(says: Any) -> None:
+    assert read_containers(says) is None
 
 
 def test_one_that_ended_has_a_code_and_two_times() -> None:

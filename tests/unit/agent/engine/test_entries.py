@@ -27,15 +27,14 @@ def test_a_listed_image_is_read_without_a_platform() -> None:
 
 
 def test_odd_entries_of_a_listing_are_tolerated() -> None:
-    listing = [
-        {"Id": IMAGE_ID, "RepoTags": None, "RepoDigests": None, "Size": None},
-        {"RepoTags": ["a:v1"]},
-        {"Id": None},
-        None,
-        "text",
-    ]
+    listing = [{"Id": IMAGE_ID, "RepoTags": None, "RepoDigests": None, "Size": None}]
     assert entries.read_images(listing) == [LocalImage(IMAGE_ID, (), (), 0)]
-    assert entries.read_images(None) == []
+    assert entries.read_images([]) == []
+
+
+@pytest.mark.parametrize("says", [None, {}, "text", [None], [{"Id": None}], [{"Id": "a"}, {}]])
+def test_a_listing_that_says_nothing_is_no_empty_one(says: Any) -> None:
+    assert entries.read_images(says) is None
 
 
 @pytest.mark.parametrize(
