@@ -1,6 +1,8 @@
 """A manager's catalogue, with its tasks, and registries to read."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,11 @@ import pytest
 from cryptography.fernet import Fernet
 from rig.people import ROOT
 from rig.registry import Registry
-from rig.tasks import BRISK, events_of, within
+from rig.tasks import BRISK
 from sqlalchemy import Connection, select
 
 from wharfinger.domain.states import TaskStatus
-from wharfinger.manager.background.port import TaskView
+from wharfinger.manager.background.port import TaskEvent, TaskView
 from wharfinger.manager.background.service import BackgroundTasks
 from wharfinger.manager.bus.memory import MemoryBus
 from wharfinger.manager.catalogue.entries import CatalogueEntry
@@ -26,6 +28,9 @@ from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
 from wharfinger.registry.transport import Limits
+
+FULL = os.environ.get("WHARFINGER_TEST_EXTENT") == "full"
+PATIENCE_SECONDS = 1800 if FULL else 60
 
 
 @dataclass
@@ -44,10 +49,15 @@ class Shelf:
         for host in hosts:
             await self.registries.add(f"http://{host}", *user, who=ROOT)
 
+    async def wait(self, task_id: str) -> Sequence[TaskEvent]:
+        """The events of a task up to its end; thousands of tags take a loaded machine minutes."""
+        async with asyncio.timeout(PATIENCE_SECONDS), self.tasks.watch(task_id) as watched:
+            return [event async for event in watched]
+
     async def rescan(self, registry: str | None = None) -> TaskView:
         """One rescan, at its end."""
         task_id = await self.catalogue.rescan(registry, wait=False, who=ROOT)
-        await within(events_of(self.tasks, task_id))
+        await self.wait(task_id)
         return await self.tasks.show(task_id)
 
     async def read(self, registry: str | None = None) -> Mapping[str, Any]:

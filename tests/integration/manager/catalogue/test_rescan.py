@@ -1,7 +1,6 @@
 """Rescans of the real docker-registry."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from wharfinger.manager.catalogue.entries import CatalogueEntry
 from wharfinger.manager.catalogue.scanning import BATCH
 from wharfinger.manager.catalogue.sightings import Before, Changes, Sightings
 
-from .conftest import Shelf, told
+from .conftest import FULL, Shelf, told
 
 ALICE = ("alice", "s3cret-word")
 
@@ -192,15 +191,13 @@ async def test_one_bad_registry_fails_alone(
 async def test_many_tags_are_read_with_progress_a_batch_at_a_time_and_again_for_nothing(
     sqlite_shelf: Shelf, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = os.environ.get("WHARFINGER_TEST_EXTENT") == "full"
-    count, differing = (5000, 5000) if full else (300, 20)
+    count, differing = (5000, 5000) if FULL else (300, 20)
     await asyncio.to_thread(push_many, registry.host, "lab/many", count, differing=differing)
     await sqlite_shelf.know(registry.host)
     held = _count_held(monkeypatch)
 
     task_id = await sqlite_shelf.catalogue.rescan(None, wait=False, who=ROOT)
-    async with asyncio.timeout(1800 if full else 60), sqlite_shelf.tasks.watch(task_id) as watched:
-        events = [event async for event in watched]
+    events = await sqlite_shelf.wait(task_id)
 
     assert max(held) <= BATCH
     first = await sqlite_shelf.tasks.show(task_id)
