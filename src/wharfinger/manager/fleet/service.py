@@ -95,7 +95,8 @@ class Fleet:
         self._report_seconds = _SHORTEST
         self._stale: dict[str, set[str]] = {}
         self.calls = AgentCalls(self._contact, vault)
-        self.silence = Loop("fleet.silence", self.note_silence, 1.0)
+        # often enough that no look counts as late by itself
+        self.silence = Loop("fleet.silence", self.note_silence, min(1.0, lost_after / 6))
         self.stale = Loop("fleet.stale", self._cancel_stale, 5.0)
 
     async def start(self) -> None:

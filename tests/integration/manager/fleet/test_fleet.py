@@ -301,6 +301,24 @@ async def not_heard(fleet: Fleet) -> bool:
     return (await fleet.agent("a-1")).heard_seconds_ago > fleet._lost_after
 
 
+async def test_silence_is_noted_however_short_the_limit_is(
+    storage: Storage, join_token: str
+) -> None:
+    bus = MemoryBus()
+    fleet = Fleet(storage, bus, Vault(Fernet.generate_key()), manager_id="m1", lost_after=1.0)
+    await (await joined(fleet, join_token)).report()
+    await fleet.start()
+
+    async def lost() -> bool:
+        return await status(fleet) is AgentStatus.LOST
+
+    try:
+        await eventually(lost)
+    finally:
+        await fleet.stop()
+        await bus.close()
+
+
 async def test_agents_of_large_fleets_report_less_often(
     fleet: Fleet, storage: Storage, join_token: str
 ) -> None:
