@@ -23,7 +23,7 @@ MOST_TASKS: Final = 10
 """Open ones; where there are as many, one of them is ended instead of another made."""
 
 _SELECTORS: Final = ("*", "sgroup:east", "sgroup:west", *AGENTS)
-_AWAY_SECONDS: Final = 3.0
+_AWAY_SECONDS: Final = 4.0
 """How long at most somebody or something is away."""
 
 
@@ -115,12 +115,13 @@ async def move_tag(wharf: Wharf, random: Random) -> None:
 
 
 async def remove_by_hand(wharf: Wharf, random: Random) -> None:
-    """Somebody takes one name from an image beside the manager."""
+    """Somebody takes the first names from an image, or all of them, beside the manager."""
     engine = wharf.engines[random.choice(list(AGENTS))]
+    few = random.choice((1, None))
     with suppress(EngineError):
-        names = [name for image in await engine.images() for name in (*image.tags, *image.digests)]
-        if name := _one(random, names):
-            await engine.untag_by_hand(name)
+        if image := _one(random, await engine.images()):
+            for name in (*image.tags, *image.digests)[:few]:
+                await engine.untag_by_hand(name)
 
 
 async def pull_by_hand(wharf: Wharf, random: Random) -> None:
@@ -162,20 +163,20 @@ WEIGHTS: Final[dict[Act, float]] = {
     terminate: 9,
     cancel: 8,
     exit_by_itself: 10,
-    preload: 10,
-    unload: 14,
+    preload: 8,
+    unload: 15,
     cancel_task: 5,
     rescan: 1,
     register: 2,
     forget: 1,
     protect: 1,
     move_tag: 5,
-    remove_by_hand: 6,
-    pull_by_hand: 4,
+    remove_by_hand: 8,
+    pull_by_hand: 3,
 }
 """How often each is done, of what people do one after another."""
 
-FAULTS: Final[dict[Act, float]] = {engine_dies: 0.5, agent_restarts: 0.5, manager_restarts: 0.1}
+FAULTS: Final[dict[Act, float]] = {engine_dies: 0.5, agent_restarts: 0.5, manager_restarts: 0.2}
 """What happens beside that; nothing waits for it."""
 
 

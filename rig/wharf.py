@@ -42,7 +42,7 @@ QUOTA: Final = Quota(cpu=6_000, sessions=6)
 
 _BYTES_PER_SECOND: Final = 250_000.0
 _LOST_SECONDS: Final = 2.0
-_GRACE_SECONDS: Final = 1.0
+_GRACE_SECONDS: Final = 3.0
 _LATEST: Final = 0.03
 """Seconds that a transaction comes late at most."""
 _UP_SECONDS: Final = 30.0
