@@ -239,14 +239,14 @@ def _judge(
         return _stays(agent, reference, _UNANSWERED)
     if survey.failure is not None:
         return _stays(agent, reference, survey.failure.failure())
-    if survey.image_id is None:
-        return UnloadPlan(agent.id, str(reference), PlannedUnload.SKIP)
     image = keys(reference, survey)
     bound = [k for k in ground.kernels if k.agent_id == agent.id and k.keys.meets(image)]
     failure = obstacle(reference, survey, bound, ground.protection)
     under_way = ground.preparations.against(agent.id, image)
     if failure is not None:
         action = PlannedUnload.FAIL
+    elif survey.image_id is None:
+        action = PlannedUnload.SKIP
     else:
         action = PlannedUnload.UNTAG if survey.kept_by else PlannedUnload.REMOVE
     return UnloadPlan(

@@ -110,14 +110,14 @@ def decide(
             rows.fail_or_retry(conn, item, _UNANSWERED, tries=_tries(item), by=by)
         elif survey.failure is not None:
             rows.fail_or_retry(conn, item, survey.failure.failure(), tries=_tries(item), by=by)
-        elif survey.image_id is None:
-            _skip(conn, item, by=by)
         else:
             reference = Reference.parse(item.reference)
             image = keys(reference, survey)
             bound = [kernel for kernel in there if kernel.keys.meets(image)]
             if failure := obstacle(reference, survey, bound, protection):
                 rows.fail(conn, item.id, failure, by=by, attempts=_tries(item))
+            elif survey.image_id is None:
+                _skip(conn, item, by=by)
             elif not rows.run(
                 conn, item.id, PreparationKind.UNLOAD, image, phase=Phase.VERIFYING, by=by
             ):

@@ -19,7 +19,9 @@ def first_keys(reference: Reference) -> ImageKeys:
 
 
 def keys(reference: Reference, survey: RemovalSurvey) -> ImageKeys:
-    """All that the image is known by there."""
+    """All that the image is known by there; while it is not there, what it is asked for by."""
+    if survey.image_id is None:
+        return first_keys(reference)
     return ImageKeys(str(reference), frozenset(survey.root_digests), survey.image_id)
 
 
@@ -29,7 +31,12 @@ def obstacle(
     bound: Sequence[BoundKernel],
     protection: Protection,
 ) -> Failure | None:
-    """Why the image must stay; `bound` are the kernels that are bound to it there."""
+    """Why the image must stay; `bound` are the kernels that are bound to it there.
+
+    One that is not there stays when a session is about to bring it.
+    """
+    if survey.image_id is None:
+        return _in_use(reference, bound, ())
     return protection.refusal({str(reference), *survey.going}, survey.root_digests) or _in_use(
         reference, bound, foreign(survey.users, bound)
     )

@@ -255,6 +255,21 @@ async def test_a_kernel_that_is_bound_after_the_survey_is_seen(wharf: Wharf) -> 
     assert remover.image_ids == []
 
 
+@pytest.mark.parametrize(("bound", "ended"), [(True, "failed"), (False, "skipped")])
+async def test_an_image_that_a_session_is_about_to_bring_is_in_use(
+    wharf: Wharf, *, bound: bool, ended: str
+) -> None:
+    if bound:
+        await wharf.storage.write(hold, "k1")
+    wharf.agent.answer = Remover(
+        lambda _, __: said(RemovalOutcome.REMOVED),
+        lambda reference: surveyed(reference, image_id=None, going=()),
+    )
+    _, [item] = await wharf.end(await wharf.start(UNLOAD, NewItem("a-1", ONE)))
+    assert item.status.value == ended
+    assert (item.failure is not None) == bound
+
+
 async def test_a_container_of_others_keeps_its_image(wharf: Wharf) -> None:
     user = {"container_id": "c" * 64, "name": "web", "state": "exited"}
     wharf.agent.answer = Remover(
