@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
 from wharfinger.domain.errors import Conflict, InvalidReference, InvalidRequest, UnknownId
 from wharfinger.domain.references import HUB, Reference, parse_host
@@ -110,6 +110,16 @@ def revoke(
             )
         )
     return _of(conn, path)
+
+
+def outlive(conn: Connection, name: str, user_id: str) -> None:
+    """The user named so is removed. What was theirs stays closed to others, whoever is named so
+    next: their grants stand under a name that nobody can have."""
+    conn.execute(
+        update(image_grants)
+        .where(image_grants.c.kind == _USER, image_grants.c.subject == name)
+        .values(subject=f"{name} (removed, {user_id})")
+    )
 
 
 def all_grants(conn: Connection) -> list[Grants]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from wharfinger.domain.errors import Conflict, InvalidRequest, UnknownId
-from wharfinger.manager.access import groups
+from wharfinger.manager.access import grants, groups
 from wharfinger.manager.access.limits import LimitChanges, Limits, set_limits
 from wharfinger.manager.access.principal import Role
 from wharfinger.manager.access.tokens import IssuedToken, create_token
@@ -73,6 +73,7 @@ def remove_user(conn: Connection, name: str) -> UserView:
     # whoever creates a session locks its owner's row as well
     conn.execute(select(users.c.id).where(users.c.id == user.id).with_for_update())
     _refuse_with_sessions(conn, user)
+    grants.outlive(conn, user.name, user.id)
     conn.execute(delete(users).where(users.c.id == user.id))
     return user
 

@@ -82,6 +82,22 @@ async def test_nothing_is_opened_to_everybody_by_taking_the_last_name_away(
     assert await storage.read(grants.all_grants) == []
 
 
+async def test_who_is_named_as_a_removed_user_inherits_nothing_and_nothing_is_opened(
+    storage: Storage,
+) -> None:
+    def deed(conn: Connection) -> list[bool]:
+        before = people(conn)
+        grants.grant(conn, "h.test/secret", ["alice"], [])
+        users.remove_user(conn, "alice")
+        again = users.add_user(conn, "alice", "user")
+        named_so = Principal(again.id, again.name, again.role)
+        return [grants.allow(conn, who, "h.test/secret/app") for who in (named_so, before["bob"])]
+
+    assert await storage.write(deed) == [False, False]
+    (left,) = await storage.read(grants.all_grants)
+    assert left.users[0].startswith("alice (removed, ")
+
+
 async def test_who_is_not_there_is_refused(storage: Storage) -> None:
     await storage.write(people)
     with pytest.raises(UnknownId, match="no user 'dave'"):
