@@ -2,7 +2,7 @@
 
 By hand, with any number and a seed that was printed:
 
-    python -m rig.interleavings --acts 100000 --seed 7
+    python -m rig.interleavings --acts 100000 --repositories 6 --seed 7
 """
 
 import argparse
@@ -29,7 +29,6 @@ from rig.wharf import AGENTS, Wharf
 from wharfinger.domain.errors import WharfingerError
 from wharfinger.manager.storage.errors import StorageClosed, StorageUnavailable
 
-REPOSITORIES: Final = 6
 _AT_ONCE: Final = 8
 """Acts of people that are under way at the same time."""
 _TOLD_EVERY: Final = 500
@@ -234,6 +233,7 @@ def _defects_noted() -> Iterator[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acts", type=int, default=10_000)
+    parser.add_argument("--repositories", type=int, default=6, help="fewer meet more often")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
 
@@ -242,7 +242,7 @@ def main() -> None:
         sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as folder, Registry(Path(folder) / "registry") as registry:
-        cargo = push_cargo(registry.host, REPOSITORIES)
+        cargo = push_cargo(registry.host, given.repositories)
         wharf = Path(folder) / "wharf"
         outcome = exercise(wharf, cargo, seed=given.seed, acts=given.acts, tell=tell)
         sys.stdout.write(f"{outcome}\n")

@@ -24,6 +24,7 @@ _HOLDING: Final = (*_OCCUPYING, "TERMINATING")
 """A kernel in one of these has its agent, and slots there."""
 _ADMITTED: Final = ("CREATING", "RUNNING", "TERMINATING")
 """A kernel in one of these was let start within its user's quota."""
+_HELD_BACK: Final = "pending-image-preparation"
 _OPEN: Final = tuple(map(str, KERNEL_TRANSITIONS.open))
 
 
@@ -43,6 +44,7 @@ class _Kernel(NamedTuple):
     session_id: str
     owner_id: str
     status: str
+    status_info: str
     agent_id: str | None
     reference: str
     root_digest: str | None
@@ -94,6 +96,8 @@ class Promises:
         self._states: dict[tuple[str, str], str] = {}
         self._bound_at: dict[str, int] = {}
         """By kernel: where in the log it was bound last."""
+        self._held_back: set[str] = set()
+        """Kernels that waited for a preparation when it was last looked."""
         self._running_since: dict[str, int] = {}
         """By item that runs: where in the log it began to."""
 
@@ -169,6 +173,9 @@ class Promises:
     def _check_now(self) -> Iterator[str]:
         kernels = self._kernels(_OPEN)
         self.seen.sessions = list(dict.fromkeys(kernel.session_id for kernel in kernels))
+        held_back = {each.id for each in kernels if each.status_info == _HELD_BACK}
+        self.met["kernel held back"] += len(held_back - self._held_back)
+        self._held_back = held_back
         for kernel in kernels:
             if (logged := self._states.get(("kernel", kernel.id))) != kernel.status:
                 yield f"{kernel} is {logged} in the log"
@@ -224,8 +231,8 @@ class Promises:
 
     def _kernels(self, statuses: tuple[str, ...]) -> list[_Kernel]:
         rows = self._conn.execute(
-            "SELECT id, session_id, owner_id, status, agent_id, reference, root_digest, image_id, "
-            f"cpu, mem FROM kernels WHERE status IN ({', '.join('?' * len(statuses))}) ORDER BY id",
+            "SELECT id, session_id, owner_id, status, status_info, agent_id, reference, root_digest, "
+            f"image_id, cpu, mem FROM kernels WHERE status IN ({', '.join('?' * len(statuses))}) ORDER BY id",
             statuses,
         )
         return list(map(_Kernel._make, rows))
