@@ -13,6 +13,7 @@ from wharfinger.agent.engine.port import (
     Container,
     ContainerDetail,
     ContainerSpec,
+    EngineDescription,
     EngineError,
     ImageAbsent,
     LocalImage,
@@ -37,6 +38,8 @@ class ContainersInMemory(MisbehavingEngine):
     held_up: dict[str, asyncio.Event] = field(default_factory=dict)
     refused: dict[str, EngineError] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
+    unreadable: dict[str, EngineError] = field(default_factory=dict)
+    """What is raised by an inspect of the containers with these ids."""
     asked_for: list[str] = field(default_factory=list)
     """The names of the calls about containers, in order."""
     made: dict[str, ContainerDetail] = field(default_factory=dict)
@@ -87,6 +90,11 @@ class ContainersInMemory(MisbehavingEngine):
         async with asyncio.timeout(5), self._told:
             await self._told.wait_for(lambda: self.asked_for.count(call) >= times)
 
+    async def describe(self) -> EngineDescription:
+        if "describe" in self.refused:
+            raise self.refused["describe"]
+        return await super().describe()
+
     async def containers(self) -> list[Container]:
         # as it was when it was asked, however late it answers
         listed = [
@@ -99,6 +107,8 @@ class ContainersInMemory(MisbehavingEngine):
     async def container(self, name: str) -> ContainerDetail | None:
         await self._asked("container")
         found = self._find(name)
+        if found is not None and found.container_id in self.unreadable:
+            raise self.unreadable[found.container_id]
         await self._answers("container")
         return found
 

@@ -1,18 +1,25 @@
 """The containers of this agent's kernels, as the engine shows them."""
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from wharfinger.agent.engine.port import Container, ContainerDetail, Engine
-from wharfinger.agent.ours import SESSION, Ours, container_name
+import structlog
+
+from wharfinger.agent.engine.port import Container, ContainerDetail, Engine, EngineError
+from wharfinger.agent.ours import SESSION, Ours
 from wharfinger.contracts.rpc import KernelContainer
 from wharfinger.contracts.wire import DETAIL_LIMIT
+
+log = structlog.get_logger()
 
 _STUCK: Final = frozenset({"dead", "removing"})
 """Its process is gone, and the engine cannot get rid of the rest."""
 _SETTLED: Final = frozenset({"running", "paused", "exited"})
 """Nothing else of it changes while the state stays."""
+_ENDED: Final = _STUCK | {"exited", "stopped"}
+_NEVER_BEGAN: Final = frozenset({"created", "configured", "initialized"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,9 @@ class ContainerListing:
 
     Looks are numbered as they begin: what a later one showed stays, however late an earlier one is
     answered. `news` is set when something changed.
+
+    There is one container per kernel, found by its label, whatever its name is by now. Where others
+    made more of them, one that runs is shown; `doubles` are the rest.
     """
 
     debounce_seconds: ClassVar[float] = 0.0
@@ -44,6 +54,8 @@ class ContainerListing:
         self._ours = ours
         self._news = news
         self._seen: dict[str, _Seen] = {}
+        self._listed: dict[str, list[str]] = {}
+        """The ids of each kernel's containers, by the last listing."""
         self._looks = 0
         self._listed_for = ""
 
@@ -60,14 +72,14 @@ class ContainerListing:
         """List, and inspect what is not known well enough; waits until the cluster is known."""
         await self._ours.known()
         cluster_id, look = self._ours.cluster_id, self._begin()
-        listed = {
-            kernel_id: each
-            for each in await self._engine.containers()
-            if (kernel_id := self._ours.kernel_of(each.labels)) is not None
+        listed = await self._list()
+        self._listed = {
+            kernel_id: [each.container_id for each in containers]
+            for kernel_id, containers in listed.items()
         }
-        for kernel_id, each in listed.items():
-            if not self._knows(kernel_id, each):
-                await self._inspect(kernel_id, each.container_id, listed_as=each.state)
+        for kernel_id, (shown, *_) in listed.items():
+            if not self._knows(kernel_id, shown):
+                await self._learn(kernel_id, shown)
         for kernel_id in self._seen.keys() - listed.keys():
             self._keep(kernel_id, _Seen(look, None))
         self._seen = {
@@ -86,14 +98,57 @@ class ContainerListing:
         self._listed_for = ""
         self._seen.clear()
 
-    async def look(self, kernel_id: str) -> KernelContainer | None:
-        """Ask for one kernel's container; None when there is none of ours."""
+    async def look(self, kernel_id: str, made: str = "") -> KernelContainer | None:
+        """Ask for one kernel's container, `made` being its id where that is known; None when there
+        is none of ours. Raises `EngineError`."""
         seen = self._seen.get(kernel_id)
-        if seen is not None and seen.container is not None:  # whatever its name is by now
-            found = await self._inspect(kernel_id, seen.container.container_id)
-            if found is not None:
+        known = made or (seen.container.container_id if seen and seen.container else "")
+        if known and (found := await self._inspect(kernel_id, known)) is not None:
+            return found
+        look = self._begin()
+        for each in (await self._list()).get(kernel_id, ()):
+            if (found := await self._inspect(kernel_id, each.container_id)) is not None:
                 return found
-        return await self._inspect(kernel_id, container_name(kernel_id))
+        self._keep(kernel_id, _Seen(look, None))
+        return None
+
+    def doubles(self, container: KernelContainer) -> list[str]:
+        """The ids of the other containers of its kernel, by the last listing."""
+        listed = self._listed.get(container.kernel_id, ())
+        return [each for each in listed if each != container.container_id]
+
+    async def _list(self) -> dict[str, list[Container]]:
+        """All of ours by kernel, those first that tell most of it."""
+        listed: dict[str, list[Container]] = defaultdict(list)
+        for each in sorted(await self._engine.containers(), key=_least_telling):
+            if (kernel_id := self._ours.kernel_of(each.labels)) is not None:
+                listed[kernel_id].append(each)
+        return listed
+
+    async def _learn(self, kernel_id: str, listed: Container) -> None:
+        """Inspect it. Where the engine answers, but not about this one, the listing is believed."""
+        look = self._begin()
+        try:
+            await self._inspect(kernel_id, listed.container_id, listed_as=listed.state)
+        except EngineError as error:
+            await self._engine.describe()
+            log.warning("a container cannot be inspected", kernel=kernel_id, problem=error.message)
+            self._keep(kernel_id, _Seen(look, self._untold(kernel_id, listed, error)))
+
+    def _untold(self, kernel_id: str, listed: Container, error: EngineError) -> KernelContainer:
+        """What was seen of it before, in its present state."""
+        seen = self._seen.get(kernel_id)
+        known = seen.container if seen else None
+        if known is None or known.container_id != listed.container_id:
+            known = KernelContainer(
+                kernel_id=kernel_id,
+                session_id=listed.labels.get(SESSION, ""),
+                container_id=listed.container_id,
+                image_id=listed.image_id,
+                state=listed.state,
+            )
+        state = {"state": listed.state, "ended": known.ended or listed.state in _ENDED}
+        return known.model_copy(update=state | {"problem": error.message[:DETAIL_LIMIT]})
 
     async def _inspect(
         self, kernel_id: str, name: str, *, listed_as: str | None = None
@@ -128,6 +183,12 @@ class ContainerListing:
             and seen.state == listed.state
             and seen.state in _SETTLED
         )
+
+
+def _least_telling(container: Container) -> tuple[bool, bool, str]:
+    """Sorts what runs before what ended, and that before what never began."""
+    state = container.state
+    return state in _NEVER_BEGAN, state in _ENDED, container.container_id
 
 
 def kernel_container(kernel_id: str, detail: ContainerDetail) -> KernelContainer:

@@ -65,26 +65,24 @@ class Creator:
     async def _begin(self, order: KernelOrder) -> None:
         if self._may_not(order):
             return
-        made_before = await self._make(order)
+        container = await self._containers.look(order.kernel_id) or await self._make(order)
         # the order to end it may have come meanwhile; and a process is never run twice
-        if self._may_not(order) or (made_before is not None and made_before.began):
-            return
-        await self._engine.start_container(container_name(order.kernel_id))
+        if container is not None and not container.began and not self._may_not(order):
+            await self._engine.start_container(container.container_id)
 
     async def _make(self, order: KernelOrder) -> KernelContainer | None:
-        """See that there is a container; it is returned when there was one before."""
+        """Make the container unless that is done by now; None when it is gone already."""
         async with self._locks.hold(order.image_id):
             if await self._engine.inspect(order.image_id) is None:
                 raise _image_gone(order)
             try:
                 async with self._devices.chosen(order.gpu) as gpus:
-                    await self._engine.create_container(self._spec(order, gpus))
+                    made = await self._engine.create_container(self._spec(order, gpus))
             except NameTaken:
-                made_before = await self._containers.look(order.kernel_id)
-                if made_before is None:
-                    raise
-                return made_before
-        return None
+                if made_before := await self._containers.look(order.kernel_id):
+                    return made_before
+                raise
+        return await self._containers.look(order.kernel_id, made)
 
     async def _settle(self, order: KernelOrder, trouble: EngineError | None) -> CreateAnswer:
         """See what there is. What never began is removed; tried until the engine tells for

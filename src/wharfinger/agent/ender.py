@@ -77,6 +77,9 @@ class Ender:
             container = await self._stop(order, container)
         if container is None:
             return EndAnswer(kernel_id=order.kernel_id, outcome=EndOutcome.ABSENT)
+        for double in self._containers.doubles(container):
+            await self._engine.stop_container(double, order.grace_seconds)
+            await self._engine.remove_container(double)
         return EndAnswer(
             kernel_id=order.kernel_id,
             outcome=EndOutcome.ENDED,

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 from rig.containers_in_memory import ContainersInMemory
+from rig.misbehaving_engine import DEAD, NO_CONTAINER
 
 from wharfinger.agent.containers import ContainerListing
+from wharfinger.agent.engine.port import EngineError
 from wharfinger.agent.ours import AGENT, CLUSTER, KERNEL, Ours, container_name
 
 NAME = container_name("k1")
@@ -66,10 +68,11 @@ async def test_a_listing_begun_before_a_look_does_not_undo_what_it_showed(yard: 
     yard.engine.held_up["containers"] = asyncio.Event()
     refreshing = asyncio.create_task(yard.listing.refresh())
     await asyncio.sleep(0)
+    let_go = yard.engine.held_up.pop("containers")
     yard.make()
     yard.engine.run(NAME)
     await yard.listing.look("k1")
-    yard.engine.held_up["containers"].set()
+    let_go.set()
     await refreshing
     assert yard.states() == {"k1": "running"}
 
@@ -80,9 +83,10 @@ async def test_a_listing_begun_before_a_removal_does_not_bring_it_back(yard: Yar
     yard.engine.held_up["containers"] = asyncio.Event()
     refreshing = asyncio.create_task(yard.listing.refresh())
     await asyncio.sleep(0)
+    let_go = yard.engine.held_up.pop("containers")
     yard.engine.vanish(NAME)
     await yard.listing.look("k1")
-    yard.engine.held_up["containers"].set()
+    let_go.set()
     await refreshing
     assert yard.states() == {}
 
@@ -139,3 +143,55 @@ async def test_a_container_that_was_renamed_is_found(yard: Yard) -> None:
     yard.engine.made["renamed"] = yard.engine.made.pop(NAME)
     container = await yard.listing.look("k1")
     assert container is not None
+
+
+async def test_a_container_that_was_renamed_is_found_by_who_never_saw_it() -> None:
+    yard = Yard()
+    yard.ours.join("c1")
+    yard.make()
+    yard.engine.made["renamed"] = yard.engine.made.pop(NAME)
+    container = await yard.listing.look("k1")
+    assert container is not None
+
+
+async def test_of_two_containers_of_one_kernel_the_one_that_runs_is_shown(yard: Yard) -> None:
+    yard.make()
+    yard.engine.run(NAME)
+    yard.engine.exit(NAME)
+    yard.engine.put("copy", labels=yard.engine.made[NAME].labels)
+    yard.engine.run("copy")
+    await yard.listing.refresh()
+    assert yard.listing.current is not None
+    (container,) = yard.listing.current
+    assert container.container_id == yard.engine.made["copy"].container_id
+    assert await yard.listing.look("k1") == container
+    assert yard.listing.doubles(container) == [yard.engine.made[NAME].container_id]
+
+
+async def test_one_that_cannot_be_inspected_hides_no_other(yard: Yard) -> None:
+    yard.make("k1")
+    yard.make("k2")
+    yard.engine.run(NAME)
+    await yard.listing.refresh()
+    before = await yard.listing.look("k1")
+    assert before is not None
+    yard.engine.unreadable[before.container_id] = NO_CONTAINER
+    yard.engine.exit(NAME)
+    yard.engine.run(container_name("k2"))
+    await yard.listing.refresh()
+    assert yard.states() == {"k1": "exited", "k2": "running"}
+    assert yard.listing.current is not None
+    known = yard.listing.current[0]
+    assert (known.ended, known.started_at) == (True, before.started_at)
+    assert known.problem == NO_CONTAINER.message
+    yard.engine.unreadable.clear()
+    await yard.listing.refresh()
+    assert yard.listing.current[0].problem == ""
+
+
+async def test_an_engine_that_dies_while_it_is_asked_is_told_apart(yard: Yard) -> None:
+    yard.make()
+    yard.engine.unreadable[yard.engine.made[NAME].container_id] = DEAD
+    yard.engine.refused["describe"] = DEAD
+    with pytest.raises(EngineError, match="does not answer"):
+        await yard.listing.refresh()

@@ -118,6 +118,30 @@ async def test_what_an_agent_before_it_made_is_adopted(facts: dict[str, Any], st
     assert (answer.container.container_id, answer.container.state) == (made, state)
 
 
+async def test_a_container_that_was_renamed_is_adopted_and_ended_by_who_never_saw_it() -> None:
+    yard = Yard()
+    yard.engine.put("renamed", labels=OURS)
+    answer = await yard.create()
+    assert answer.outcome is CreateOutcome.STARTED
+    assert list(yard.engine.made) == ["renamed"]
+    assert yard.engine.made["renamed"].running
+    assert (await yard.end()).outcome is EndOutcome.ENDED
+    assert not yard.engine.made["renamed"].running
+
+
+async def test_all_containers_of_a_kernel_end_with_it() -> None:
+    yard = Yard()
+    for name in (NAME, "copy"):
+        yard.engine.put(name, labels=OURS)
+        yard.engine.run(name)
+    await yard.containers.refresh()
+    answer = await yard.end()
+    assert answer.outcome is EndOutcome.ENDED
+    assert answer.container is not None
+    (left,) = yard.engine.made.values()
+    assert (left.container_id, left.running) == (answer.container.container_id, False)
+
+
 async def test_a_container_of_others_with_the_name_is_left_alone() -> None:
     yard = Yard()
     yard.engine.put(NAME, labels=OURS | {CLUSTER: "c2"})
