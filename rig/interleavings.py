@@ -141,17 +141,17 @@ class _Drive:
                 group.create_task(self._do(act, Random(self._random.random())))
 
     async def settle(self) -> None:
-        """Nobody acts any more, and every session is to end: within the time all is gone."""
-        wharf, seen = self._wharf, self._wharf.promises.seen
-        await wharf.agents_up()
-        sessions = (await wharf.services()).sessions
-        for session_id in self._check().sessions:
-            await sessions.terminate(session_id, who=wharf.root)
+        """Nobody acts any more, and what runs ends by itself: within the time all is gone."""
+        await self._wharf.agents_up()
         until = time.monotonic() + _SETTLED_SECONDS
+        seen = self._check()
         while seen.sessions or seen.tasks or seen.preparations or await self._containers():
             if time.monotonic() > until:
                 left = await self._containers()
                 raise PromiseBroken(f"promise 2: left at the end: {seen}, containers {left}")
+            for engine in self._wharf.engines.values():
+                for container in await engine.containers():
+                    engine.end_container(container.name, 0)
             await asyncio.sleep(0.1)
             seen = self._check()
 
