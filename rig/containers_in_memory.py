@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rig.misbehaving_engine import DEAD, MisbehavingEngine
+from rig.misbehaving_engine import MisbehavingEngine
 from wharfinger.agent.engine.port import (
     Change,
     Container,
@@ -18,6 +18,7 @@ from wharfinger.agent.engine.port import (
     ImageAbsent,
     LocalImage,
     NameTaken,
+    Unanswered,
 )
 from wharfinger.domain.failures import Failure, FailureClass
 from wharfinger.domain.platforms import Platform
@@ -32,7 +33,7 @@ class ContainersInMemory(MisbehavingEngine):
     """Misbehaves by the names of the port's calls.
 
     `held_up`: the call waits, before it does anything, until its event is set. `refused`: it raises
-    this and does nothing. `unanswered`: it does what it was asked, and then says that it is dead.
+    this and does nothing. `unanswered`: it does what it was asked, and gives no answer.
     """
 
     held_up: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -179,7 +180,7 @@ class ContainersInMemory(MisbehavingEngine):
 
     async def _answers(self, call: str) -> None:
         if call in self.unanswered:
-            raise DEAD
+            raise Unanswered(Failure(FailureClass.ENGINE_ERROR, "the engine went silent"))
 
     def _find(self, name: str) -> ContainerDetail | None:
         return self.made.get(name) or next(

@@ -98,13 +98,13 @@ class ContainerListing:
         self._listed_for = ""
         self._seen.clear()
 
-    async def look(self, kernel_id: str, made: str = "") -> KernelContainer | None:
-        """Ask for one kernel's container, `made` being its id where that is known; None when there
-        is none of ours. Raises `EngineError`."""
+    async def look(self, kernel_id: str) -> KernelContainer | None:
+        """Ask for one kernel's container; None when there is none of ours. Raises `EngineError`."""
         seen = self._seen.get(kernel_id)
-        known = made or (seen.container.container_id if seen and seen.container else "")
-        if known and (found := await self._inspect(kernel_id, known)) is not None:
-            return found
+        if seen is not None and seen.container is not None:
+            found = await self._inspect(kernel_id, seen.container.container_id)
+            if found is not None:
+                return found
         look = self._begin()
         for each in (await self._list()).get(kernel_id, ()):
             if (found := await self._inspect(kernel_id, each.container_id)) is not None:

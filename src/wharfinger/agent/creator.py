@@ -8,11 +8,18 @@ import structlog
 from wharfinger.agent.backoff import Backoff
 from wharfinger.agent.containers import ContainerListing
 from wharfinger.agent.devices import Devices
-from wharfinger.agent.engine.port import ContainerSpec, Engine, EngineError, ImageAbsent, NameTaken
+from wharfinger.agent.engine.port import (
+    ContainerSpec,
+    Engine,
+    EngineError,
+    ImageAbsent,
+    NameTaken,
+    Unanswered,
+)
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.ours import Ours, container_name
 from wharfinger.agent.recent import Recent
-from wharfinger.contracts.rpc import CreateAnswer, CreateOutcome, KernelContainer, KernelOrder
+from wharfinger.contracts.rpc import CreateAnswer, CreateOutcome, KernelOrder
 from wharfinger.contracts.wire import FailureReport
 from wharfinger.domain.failures import Failure, FailureClass
 
@@ -20,6 +27,9 @@ log = structlog.get_logger()
 
 AT_ONCE: Final = 8
 """Containers that are made at the same time."""
+LATE_SECONDS: Final = 5.0
+"""How long an engine answers before what it was asked earlier counts as not done: dockerd, stopped
+and let go, made a container 1.5 s after its first answer."""
 
 
 class Creator:
@@ -65,44 +75,48 @@ class Creator:
     async def _begin(self, order: KernelOrder) -> None:
         if self._may_not(order):
             return
-        container = await self._containers.look(order.kernel_id) or await self._make(order)
+        made_before = await self._containers.look(order.kernel_id)
+        container_id = made_before.container_id if made_before else await self._make(order)
         # the order to end it may have come meanwhile; and a process is never run twice
-        if container is not None and not container.began and not self._may_not(order):
-            await self._engine.start_container(container.container_id)
+        if self._may_not(order) or (made_before is not None and made_before.began):
+            return
+        await self._engine.start_container(container_id)
 
-    async def _make(self, order: KernelOrder) -> KernelContainer | None:
-        """Make the container unless that is done by now; None when it is gone already."""
+    async def _make(self, order: KernelOrder) -> str:
+        """Make the container, or find it made meanwhile and not begun: its id."""
         async with self._locks.hold(order.image_id):
             if await self._engine.inspect(order.image_id) is None:
                 raise _image_gone(order)
             try:
                 async with self._devices.chosen(order.gpu) as gpus:
-                    made = await self._engine.create_container(self._spec(order, gpus))
+                    return await self._engine.create_container(self._spec(order, gpus))
             except NameTaken:
-                if made_before := await self._containers.look(order.kernel_id):
-                    return made_before
-                raise
-        return await self._containers.look(order.kernel_id, made)
+                made_meanwhile = await self._containers.look(order.kernel_id)
+                if made_meanwhile is None or made_meanwhile.began:
+                    raise
+                return made_meanwhile.container_id
 
     async def _settle(self, order: KernelOrder, trouble: EngineError | None) -> CreateAnswer:
         """See what there is. What never began is removed; tried until the engine tells for
         certain."""
-        backoff = Backoff()
+        backoff, lateness = Backoff(), Lateness(awaited=isinstance(trouble, Unanswered))
         while True:
             try:
                 container = await self._containers.look(order.kernel_id)
                 if container is not None and not container.began:
+                    lateness.came()
                     await self._engine.remove_container(container.container_id)
                     container = await self._containers.look(order.kernel_id)
-                if container is None:
+                if container is None and not lateness.may_come():
                     return self._absent(order, trouble)
-                if container.began:
+                if container is not None and container.began:
                     return CreateAnswer(
                         kernel_id=order.kernel_id,
                         outcome=CreateOutcome.STARTED,
                         container=container,
                     )
             except EngineError as error:
+                lateness.unanswered()
                 log.info("not known yet", kernel=order.kernel_id, problem=error.message)
             await backoff.wait()
 
@@ -133,6 +147,30 @@ class Creator:
             gpus=gpus,
             network=self._network,
         )
+
+
+class Lateness:
+    """Whether a container may still come that was asked for without an answer: an engine that was
+    held up does late what it was asked meanwhile."""
+
+    def __init__(self, *, awaited: bool) -> None:
+        self._awaited = awaited
+        self._answers_since: float | None = None
+
+    def came(self) -> None:
+        """It came; there is no second one."""
+        self._awaited = False
+
+    def unanswered(self) -> None:
+        """The engine does not answer now."""
+        self._answers_since = None
+
+    def may_come(self) -> bool:
+        """The engine answers, and shows no container: whether one may come."""
+        now = asyncio.get_running_loop().time()
+        if self._answers_since is None:
+            self._answers_since = now
+        return self._awaited and now - self._answers_since < LATE_SECONDS
 
 
 _VANISHED: Final = Failure(

@@ -9,8 +9,8 @@ from rig.containers_in_memory import IMAGE_ID, ContainersInMemory
 from rig.misbehaving_engine import DEAD
 
 from wharfinger.agent.containers import ContainerListing
-from wharfinger.agent.creator import AT_ONCE
-from wharfinger.agent.engine.port import EngineError
+from wharfinger.agent.creator import AT_ONCE, LATE_SECONDS
+from wharfinger.agent.engine.port import EngineError, Unanswered
 from wharfinger.agent.kernels import Kernels
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.ours import AGENT, CLUSTER, GPUS, KERNEL, Ours, container_name
@@ -28,6 +28,7 @@ from wharfinger.domain.failures import Failure, FailureClass
 NAME = container_name("k1")
 OURS = {KERNEL: "k1", CLUSTER: "c1", AGENT: "a1"}
 REFUSED = EngineError(Failure(FailureClass.ENGINE_ERROR, "no", "the engine's own words"))
+UNANSWERED = Unanswered(Failure(FailureClass.ENGINE_ERROR, "the engine went silent"))
 
 
 class Yard:
@@ -202,6 +203,31 @@ async def test_what_the_engine_made_without_an_answer_is_removed() -> None:
     yard.engine.unanswered.add("create_container")
     assert (await yard.create()).outcome is CreateOutcome.FAILED
     assert not yard.engine.made
+
+
+@pytest.mark.looptime
+async def test_what_the_engine_makes_late_is_waited_for_and_removed() -> None:
+    yard = Yard()
+    yard.engine.refused["create_container"] = UNANSWERED
+    creating = begin(yard.create(deadline=60))
+    await asyncio.sleep(LATE_SECONDS / 3)
+    yard.engine.refused["container"] = yard.engine.refused["containers"] = DEAD
+    await asyncio.sleep(2 * LATE_SECONDS)
+    yard.engine.refused.clear()
+    await asyncio.sleep(LATE_SECONDS / 2)
+    assert not creating.done()
+    yard.engine.put(NAME, labels=OURS)
+    assert (await creating).outcome is CreateOutcome.FAILED
+    assert not yard.engine.made
+
+
+@pytest.mark.looptime
+async def test_what_does_not_come_late_is_absent_once_the_engine_has_answered_for_a_while() -> None:
+    yard = Yard()
+    yard.engine.refused["create_container"] = UNANSWERED
+    began = asyncio.get_running_loop().time()
+    assert (await yard.create(deadline=60)).outcome is CreateOutcome.FAILED
+    assert LATE_SECONDS <= asyncio.get_running_loop().time() - began < 3 * LATE_SECONDS
 
 
 async def test_what_the_engine_started_without_an_answer_has_started() -> None:

@@ -22,7 +22,7 @@ from wharfinger.agent.engine.address import EngineAddress
 from wharfinger.agent.engine.api_version import choose_api
 from wharfinger.agent.engine.failure_texts import classify
 from wharfinger.agent.engine.framing import MalformedStream
-from wharfinger.agent.engine.port import EngineError
+from wharfinger.agent.engine.port import EngineError, Unanswered
 from wharfinger.domain.failures import Failure, FailureClass
 
 _ERROR_BODY_LIMIT: Final = 64 * 1024
@@ -176,7 +176,7 @@ class EngineClient:
     def exchange(self) -> "Exchange":
         """A connection for one request; a context, closed on leaving."""
         if self._closed:
-            raise self._failed("is no longer used here", "closed")
+            raise EngineError(self._failure("is no longer used here", "closed"))
         return Exchange(self._address.session(), self._exchanges)
 
     @contextmanager
@@ -187,15 +187,17 @@ class EngineClient:
             yield
         except TimeoutError as error:
             self._api = None
-            raise self._failed("does not answer in time", what) from error
+            raise Unanswered(self._failure("does not answer in time", what)) from error
         except aiohttp.ClientConnectorError as error:
             self._api = None
-            raise self._failed("is not running, or not reachable", str(error)) from error
+            failure = self._failure("is not running, or not reachable", str(error))
+            raise EngineError(failure) from error
         except (aiohttp.ClientError, OSError, MalformedStream) as error:
             self._api = None
             # never its repr: of some errors that holds the request's headers, so a password
             detail = f"{type(error).__name__}: {error}"
-            raise self._failed("closed the connection in the middle", detail) from error
+            failure = self._failure("closed the connection in the middle", detail)
+            raise Unanswered(failure) from error
 
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str], limit: float, body: Any = None
@@ -205,9 +207,9 @@ class EngineClient:
             async with asyncio.timeout(limit), self.exchange() as exchange:
                 return await Answer.read(await exchange.send(method, target, body=body))
 
-    def _failed(self, how: str, detail: str) -> EngineError:
+    def _failure(self, how: str, detail: str) -> Failure:
         message = f"the container engine at {self._url} {how}"
-        return EngineError(Failure(FailureClass.ENGINE_ERROR, message, detail))
+        return Failure(FailureClass.ENGINE_ERROR, message, detail)
 
 
 class Exchange:

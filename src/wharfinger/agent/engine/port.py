@@ -26,6 +26,10 @@ class EngineError(WharfingerError):
         self.failure = failure
 
 
+class Unanswered(EngineError):
+    """The engine was asked and gave no answer: it may have done it, or still do it."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineDescription:
     """`kind`: docker, podman, simulated. `store`: classic, containerd, or the driver's word."""
@@ -212,8 +216,8 @@ class Engine(Protocol):
         """Start it; one that runs already is no error."""
 
     async def stop_container(self, name: str, grace_seconds: float) -> None:
-        """TERM, and KILL after the grace; returns once it has ended. One that does not run, or is
-        not there, is no error."""
+        """TERM, and KILL after the grace; returns once it has ended. A paused one goes on before
+        that. One that does not run, or is not there, is no error."""
 
     async def remove_container(self, name: str) -> None:
         """Remove it with its anonymous volumes; never forced. Absent already is no error, nor
