@@ -386,6 +386,17 @@ async def test_what_ignores_the_signal_is_killed_after_the_grace(
     assert (detail.running, detail.exit_code) == (False, 137)
 
 
+async def test_what_was_paused_by_hand_can_be_stopped(
+    engine: Engine, daemon: ContainerEngine, image: str
+) -> None:
+    await run(engine, spec(image, OBEDIENT))
+    await up(engine)
+    assert daemon.api("POST", "/containers/one/pause")[0] == 204
+    await engine.stop_container("one", 5)
+    detail = await found(engine)
+    assert (detail.running, detail.exit_code) == (False, 0)
+
+
 async def test_stopping_what_does_not_run_is_no_error(engine: Engine, image: str) -> None:
     await engine.stop_container("nosuch", 1)
     await engine.create_container(spec(image))

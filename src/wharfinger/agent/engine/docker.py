@@ -181,6 +181,7 @@ class DockerEngine:
     async def stop_container(self, name: str, grace_seconds: float) -> None:
         """See `port.Engine`. The engine knows whole seconds only; the grace is rounded up."""
         grace = math.ceil(grace_seconds)
+        await self._unpause(name)
         answer = await self._ask_of_container(
             "POST", name, "/stop", grace + self._limits.kill, {"t": str(grace)}
         )
@@ -274,6 +275,12 @@ class DockerEngine:
             await asyncio.sleep(wait)
             answer = await self._ask_of_container("GET", name, "/json", self._limits.look)
         return answer
+
+    async def _unpause(self, name: str) -> None:
+        """Let a paused container go on: Podman cannot stop one. What comes of it shows the stop."""
+        found = await self.container(name)
+        if found is not None and found.state == "paused":
+            await self._ask_of_container("POST", name, "/unpause", self._limits.start)
 
     async def _ask_of_container(
         self,
