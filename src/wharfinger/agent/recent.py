@@ -30,5 +30,5 @@ class Recent(Generic[T]):
 
     def get(self, key: str) -> T | None:
         """The answer, if it is still known."""
-        kept = self._kept.get(key)
-        return kept[1] if kept else None
+        since, answer = self._kept.get(key, (0.0, None))
+        return answer if self._clock() - since <= KEPT_SECONDS else None

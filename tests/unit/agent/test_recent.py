@@ -10,6 +10,7 @@ def test_answers_are_kept_for_a_while_and_not_without_bound() -> None:
     answers.keep("second", 2)
     assert answers.get("first") == 1
     now += 1
+    assert answers.get("first") is None
     answers.keep("third", 3)
     assert answers.get("first") is None
     assert answers.get("second") == 2
