@@ -173,7 +173,7 @@ async def test_pages_of_tasks_follow_one_another(api: Api) -> None:
     assert seen == started[::-1]
 
 
-@pytest.mark.parametrize("cursor", ["rubbish", "AA==", "YQBi", "", "/w=="])
+@pytest.mark.parametrize("cursor", ["rubbish", "AA==", "YQBi", "/w=="])
 @pytest.mark.parametrize("field", ["tasks", "sessions", "images"])
 async def test_what_is_no_cursor_is_refused(api: Api, field: str, cursor: str) -> None:
     answer = await api.graphql(f'{{ {field}(after: "{cursor}") {{ nodes {{ __typename }} }} }}')

@@ -68,8 +68,8 @@ def key_of(cursor: str | None) -> str | None:
     try:
         key = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8")
     except (UnicodeError, binascii.Error, ValueError):
-        key = ""
-    if not key or not key.isprintable():
+        key = "\0"
+    if "\0" in key:  # no key has one, and PostgreSQL takes none
         raise InvalidRequest("after is no cursor from here", after=cursor[:200])
     return key
 
