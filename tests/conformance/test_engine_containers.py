@@ -40,7 +40,7 @@ MEM: Final = 64 * 1024 * 1024
 LABELS: Final = {"wharfinger.kernel": "k1", "odd": " \n\"'ü"}
 STUBBORN: Final = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 OBEDIENT: Final = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"
-SHORT: Final = Limits(look=0.3, list=0.3, remove=0.3, start=0.3, kill=0.3)
+SHORT: Final = Limits(look=0.3, containers=0.3, remove=0.3, start=0.3, kill=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -453,6 +453,7 @@ async def test_an_engine_that_hangs_is_told_by_every_call(
     daemon.pause()
     try:
         calls: list[Callable[[], Any]] = [
+            engine.containers,
             lambda: engine.container("one"),
             lambda: engine.create_container(spec(image)),
             lambda: engine.start_container("one"),

@@ -49,7 +49,11 @@ class Limits:
     look: float = 10.0
     """Version, inspect, tag, a subscription."""
     list: float = 60.0
-    """All images or containers: the containerd store takes 15 ms per image."""
+    """All images: the containerd store takes 15 ms per image."""
+    containers: float = 10.0
+    """All containers, which is what shows that an engine hangs: dockerd takes 1 ms."""
+    read: float = 30.0
+    """How long a log that is read, and not followed, may pause: dockerd reads it from a file."""
     remove: float = 120.0
     """What an image's layers or a container wrote is deleted from disk before the answer."""
     start: float = 120.0
@@ -150,11 +154,13 @@ class EngineClient:
         *,
         query: Mapping[str, str],
         limit: float | None,
+        pause: float | None = None,
         headers: Mapping[str, str] | None = None,
         subject: str = "",
     ) -> "EngineStream[T]":
-        """An answer that goes on. Its status has to come within `limit` seconds."""
-        return EngineStream(self, method, path, frames, query, headers or {}, limit, subject)
+        """An answer that goes on. Its status has to come within `limit` seconds, and each piece
+        within `pause` of the one before."""
+        return EngineStream(self, method, path, frames, query, headers or {}, limit, pause, subject)
 
     async def close(self) -> None:
         """Close every connection; what is asked from now on fails."""
@@ -268,6 +274,7 @@ class EngineStream(Generic[T]):
         query: Mapping[str, str],
         headers: Mapping[str, str],
         limit: float | None,
+        pause: float | None,
         subject: str,
     ) -> None:
         self._client = client
@@ -276,6 +283,7 @@ class EngineStream(Generic[T]):
         self._query = query
         self._headers = headers
         self._limit = limit
+        self._pause = pause
         self._subject = subject
         self._open = AsyncExitStack()
         self._body: aiohttp.StreamReader | None = None
@@ -321,7 +329,8 @@ class EngineStream(Generic[T]):
         """The next bytes of the body, empty at its end."""
         assert self._body is not None, "entered"
         try:
-            return await self._body.readany()
+            async with asyncio.timeout(self._pause):
+                return await self._body.readany()
         except RuntimeError as error:  # how aiohttp says that its session was closed meanwhile
             raise ConnectionAbortedError(str(error)) from error
 

@@ -104,7 +104,7 @@ class DockerEngine:
     async def containers(self) -> list[Container]:
         """See `port.Engine`."""
         answer = await self._client.ask(
-            "GET", "/containers/json", query={"all": "1"}, limit=self._limits.list
+            "GET", "/containers/json", query={"all": "1"}, limit=self._limits.containers
         )
         containers = container_entries.read_containers(answer.required())
         if containers is None:
@@ -261,6 +261,7 @@ class DockerEngine:
             query={"stdout": "1", "stderr": "1", "follow": str(int(follow))},
             # Podman sends the status with the first output, which may come at any time
             limit=None if follow else self._limits.look,
+            pause=None if follow else self._limits.read,
             subject=name,
         ) as pieces:
             async for piece in pieces:
