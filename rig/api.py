@@ -353,7 +353,7 @@ class ToldSessions:
     ) -> Sequence[SessionView]:
         newest_first = sorted(self.views.values(), key=lambda view: view.id, reverse=True)
         return [
-            replace(view, kernels=[replace(each, transitions=()) for each in view.kernels])
+            view
             for view in newest_first
             if (owner_id is None or view.owner_id == owner_id)
             and (not statuses or view.status in statuses)

@@ -216,8 +216,11 @@ async def test_a_session_is_shown_as_it_is(api: Api) -> None:
     }
 
 
-async def test_a_list_is_read_without_transitions_unless_asked_for(api: Api) -> None:
+async def test_a_list_has_its_transitions_without_a_look_at_each_session(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await pulling(api)
+    monkeypatch.setattr(api.sessions, "show", None)
     listed = "{ sessions { nodes { id kernels { id transitions { to } } } } }"
     (session,) = (await api.data(listed, user="ann"))["sessions"]["nodes"]
     assert [step["to"] for step in session["kernels"][0]["transitions"]] == ["PENDING", "PULLING"]

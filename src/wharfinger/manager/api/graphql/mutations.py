@@ -88,7 +88,7 @@ class Mutation(ImageMutations):
         view = await context.services.sessions.create(
             session_request(kernels, name, scaling_group), owner=context.principal
         )
-        return Session.of(view, whole=False)
+        return Session.of(view)
 
     @strawberry.mutation
     async def terminate_session(
@@ -100,7 +100,7 @@ class Mutation(ImageMutations):
         sessions = info.context.services.sessions
         owning(info).require((await sessions.show(id)).owner_id, f"Session {id}")
         ended = await sessions.terminate(id, who=info.context.principal)
-        return Session.of(ended, whole=False)
+        return Session.of(ended)
 
     @strawberry.mutation
     async def cancel_session(
@@ -115,7 +115,7 @@ class Mutation(ImageMutations):
         owning(info).require(view.owner_id, f"Session {id}")
         _may_cancel(info.context, view, force=force)
         ended = await sessions.cancel(id, who=info.context.principal, forced=force)
-        return Session.of(ended, whole=False)
+        return Session.of(ended)
 
     @strawberry.mutation
     async def force_cancel_kernel(
@@ -127,7 +127,7 @@ class Mutation(ImageMutations):
         sessions = info.context.services.sessions
         view = await sessions.of_kernel(id)
         ended = await sessions.cancel(view.id, who=info.context.principal, forced=True)
-        return Session.of(ended, whole=False)
+        return Session.of(ended)
 
     @strawberry.mutation
     async def cordon_agent(self, info: Info, id: strawberry.ID) -> AgentChangeResult:  # noqa: A002

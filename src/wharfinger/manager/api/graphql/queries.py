@@ -101,14 +101,14 @@ class Query(ImageQueries):
             after=key_of(after),
             limit=size + 1,
         )
-        return page(views, size, lambda view: Session.of(view, whole=False), lambda view: view.id)
+        return page(views, size, Session.of, lambda view: view.id)
 
     @strawberry.field
     async def session(self, info: Info, id: strawberry.ID) -> SessionResult:  # noqa: A002
         """One session."""
         view = await info.context.services.sessions.show(id)
         owning(info).require(view.owner_id, f"Session {id}")
-        return Session.of(view, whole=True)
+        return Session.of(view)
 
     @strawberry.field
     async def registries(self, info: Info) -> list[Registry]:

@@ -71,11 +71,10 @@ class Kernel:
     started_at: datetime | None
     ended_at: datetime | None
     view: strawberry.Private[KernelView]
-    whole: strawberry.Private[bool]
 
     @classmethod
-    def of(cls, view: KernelView, *, whole: bool) -> Self:
-        """From the view. Those that are not `whole` come without their transitions."""
+    def of(cls, view: KernelView) -> Self:
+        """From the view."""
         row = view.row
         return cls(
             id=strawberry.ID(row.id),
@@ -94,16 +93,12 @@ class Kernel:
             started_at=maybe_moment(row.started_at),
             ended_at=maybe_moment(row.ended_at),
             view=view,
-            whole=whole,
         )
 
     @strawberry.field
     async def transitions(self, info: Info) -> list[Transition]:
         """Its states so far, oldest first."""
         log = self.view.transitions
-        if not self.whole:
-            session = await info.context.services.sessions.show(self.view.row.session_id)
-            log = next(k.transitions for k in session.kernels if k.row.id == self.view.row.id)
         return [Transition.of(step, await info.context.actor(step.by)) for step in log]
 
 
@@ -124,8 +119,8 @@ class Session:
     kernels: list[Kernel]
 
     @classmethod
-    def of(cls, view: SessionView, *, whole: bool) -> Self:
-        """From the view. Those that are not `whole` come without their kernels' transitions."""
+    def of(cls, view: SessionView) -> Self:
+        """From the view."""
         data = view.status_data
         return cls(
             id=strawberry.ID(view.id),
@@ -137,5 +132,5 @@ class Session:
             status_data=None if data is None else json(dict(data)),
             created_at=moment(view.created_at),
             ended_at=maybe_moment(view.ended_at),
-            kernels=[Kernel.of(kernel, whole=whole) for kernel in view.kernels],
+            kernels=[Kernel.of(kernel) for kernel in view.kernels],
         )
