@@ -1,6 +1,7 @@
 """Makes the container of one kernel, and starts it."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final
 
 import structlog
@@ -62,8 +63,7 @@ class Creator:
         await self._ours.known()
         trouble: EngineError | None = None
         try:
-            async with self._room:
-                await self._begin(order)
+            await self._begin(order)
         except EngineError as error:
             trouble = error
         except Exception as error:
@@ -76,25 +76,32 @@ class Creator:
         if self._may_not(order):
             return
         made_before = await self._containers.look(order.kernel_id)
-        container_id = made_before.container_id if made_before else await self._make(order)
-        # the order to end it may have come meanwhile; and a process is never run twice
-        if self._may_not(order) or (made_before is not None and made_before.began):
-            return
-        await self._engine.start_container(container_id)
+        async with AsyncExitStack() as place:
+            if made_before is None:
+                async with self._locks.share(order.image_id):
+                    await place.enter_async_context(self._room)
+                    if self._may_not(order):
+                        return
+                    container_id = await self._make(order)
+            else:
+                await place.enter_async_context(self._room)
+                container_id = made_before.container_id
+            # the order to end it may have come meanwhile; and a process is never run twice
+            if not (self._may_not(order) or (made_before is not None and made_before.began)):
+                await self._engine.start_container(container_id)
 
     async def _make(self, order: KernelOrder) -> str:
         """Make the container, or find it made meanwhile and not begun: its id."""
-        async with self._locks.hold(order.image_id):
-            if await self._engine.inspect(order.image_id) is None:
-                raise _image_gone(order)
-            try:
-                async with self._devices.chosen(order.gpu) as gpus:
-                    return await self._engine.create_container(self._spec(order, gpus))
-            except NameTaken:
-                made_meanwhile = await self._containers.look(order.kernel_id)
-                if made_meanwhile is None or made_meanwhile.began:
-                    raise
-                return made_meanwhile.container_id
+        if await self._engine.inspect(order.image_id) is None:
+            raise _image_gone(order)
+        try:
+            async with self._devices.chosen(order.gpu) as gpus:
+                return await self._engine.create_container(self._spec(order, gpus))
+        except NameTaken:
+            made_meanwhile = await self._containers.look(order.kernel_id)
+            if made_meanwhile is None or made_meanwhile.began:
+                raise
+            return made_meanwhile.container_id
 
     async def _settle(self, order: KernelOrder, trouble: EngineError | None) -> CreateAnswer:
         """See what there is. What never began is removed; tried until the engine tells for

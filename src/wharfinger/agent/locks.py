@@ -1,17 +1,18 @@
 """Locks by key: who wants several keys gets them all at once, or waits.
 
 In the agent a key is an image id or a digest. Pull, removal and create of one image exclude each
-other, by whichever of its names they know it.
+other, by whichever of its names they know it; creates share it among themselves.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 
 class KeyedLocks:
-    """A set of exclusive keys.
+    """A set of keys, each held by one, or shared by several.
 
     Nobody holds some of the keys of one request while waiting for others of it, so requests cannot
     block each other in a circle. Waiters are served in the order they came, past one another only
@@ -20,11 +21,12 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._held: set[str] = set()
+        self._shared: Counter[str] = Counter()
         self._waiting: list[_Waiter] = []
 
     def busy(self, *keys: str) -> bool:
         """Whether any of these is held now."""
-        return not self._held.isdisjoint(keys)
+        return not (self._held | self._shared.keys()).isdisjoint(keys)
 
     @asynccontextmanager
     async def hold(self, *keys: str) -> AsyncIterator["Hold"]:
@@ -37,8 +39,18 @@ class KeyedLocks:
         finally:
             self._release(hold.keys)
 
-    async def _take(self, keys: frozenset[str], *, ahead: bool) -> None:
-        waiter = _Waiter(keys, ahead)
+    @asynccontextmanager
+    async def share(self, key: str) -> AsyncIterator[None]:
+        """Hold this key beside others who share it, until the context is left."""
+        keys = frozenset({key})
+        await self._take(keys, ahead=False, shared=True)
+        try:
+            yield
+        finally:
+            self._release(keys, shared=True)
+
+    async def _take(self, keys: frozenset[str], *, ahead: bool, shared: bool = False) -> None:
+        waiter = _Waiter(keys, ahead, shared)
         place = len(self._waiting)
         if ahead:
             place = sum(1 for other in self._waiting if other.ahead)
@@ -51,23 +63,29 @@ class KeyedLocks:
                 self._waiting.remove(waiter)
                 self._grant()
             else:  # granted and cancelled in the same moment
-                self._release(keys)
+                self._release(keys, shared=shared)
             raise
 
-    def _release(self, keys: set[str] | frozenset[str]) -> None:
-        self._held -= keys
+    def _release(self, keys: set[str] | frozenset[str], *, shared: bool = False) -> None:
+        if shared:
+            self._shared -= Counter(keys)
+        else:
+            self._held -= keys
         self._grant()
 
     def _grant(self) -> None:
-        taken = set(self._held)
+        held, shared = set(self._held), set(self._shared)
         for waiter in list(self._waiting):
             if waiter.granted.done():  # cancelled, and about to leave by itself
                 continue
-            if taken.isdisjoint(waiter.keys):
+            if waiter.keys.isdisjoint(held if waiter.shared else held | shared):
                 self._waiting.remove(waiter)
-                self._held |= waiter.keys
+                if waiter.shared:
+                    self._shared.update(waiter.keys)
+                else:
+                    self._held |= waiter.keys
                 waiter.granted.set_result(None)
-            taken |= waiter.keys
+            (shared if waiter.shared else held).update(waiter.keys)
 
 
 class Hold:
@@ -92,6 +110,7 @@ class Hold:
 class _Waiter:
     keys: frozenset[str]
     ahead: bool
+    shared: bool
     granted: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -259,6 +260,30 @@ async def test_only_so_many_are_made_at_once() -> None:
     assert yard.engine.asked_for.count("start_container") == AT_ONCE
     let_go.set()
     assert {answer.outcome for answer in await creating} == {CreateOutcome.STARTED}
+
+
+async def test_creates_of_one_image_run_side_by_side() -> None:
+    yard = Yard()
+    let_go = yard.hold_up("create_container")
+    creating = begin(yard.kernels.create([order("k1"), order("k2")], 5))
+    await yard.engine.until_asked("create_container", 2)
+    let_go.set()
+    assert {answer.outcome for answer in await creating} == {CreateOutcome.STARTED}
+
+
+async def test_who_waits_for_an_image_takes_no_place() -> None:
+    yard = Yard()
+    other = "sha256:" + "2" * 64
+    yard.engine.held[other] = replace(yard.engine.held[IMAGE_ID], image_id=other)
+    async with yard.locks.hold(IMAGE_ID):
+        waiting = begin(yard.kernels.create([order(f"k{n}") for n in range(AT_ONCE)], 5))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        (answer,) = await yard.kernels.create(
+            [order("other").model_copy(update={"image_id": other})], 5
+        )
+        assert answer.outcome is CreateOutcome.STARTED
+    assert {answer.outcome for answer in await waiting} == {CreateOutcome.STARTED}
 
 
 async def test_containers_that_are_made_at_once_get_devices_of_their_own() -> None:

@@ -131,3 +131,28 @@ async def test_an_extension_goes_before_those_who_hold_nothing() -> None:
         order.append("pull")
     await removal
     assert order == ["pull", "removal"]
+
+
+async def test_who_shares_excludes_who_does_not_and_lets_nobody_pass_by() -> None:
+    locks = KeyedLocks()
+    leave = asyncio.Event()
+    served: list[str] = []
+
+    async def share(name: str) -> None:
+        async with locks.share("i1"):
+            served.append(name)
+            await leave.wait()
+
+    async def hold() -> None:
+        async with locks.hold("i1", "d1"):
+            served.append("alone")
+
+    async with asyncio.TaskGroup() as group:
+        for waiter in (share("one"), share("two"), hold(), share("behind")):
+            group.create_task(waiter)
+        await turns(5)
+        assert served == ["one", "two"]
+        assert locks.busy("i1")
+        leave.set()
+    assert served == ["one", "two", "alone", "behind"]
+    assert not locks.busy("i1", "d1")
