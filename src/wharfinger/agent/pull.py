@@ -3,7 +3,9 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
 
 import structlog
 
@@ -20,6 +22,9 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.references import Reference
 
 log = structlog.get_logger()
+
+PROBE_SECONDS: Final = 30.0
+"""How often an engine is asked whether it lives while a pull is queued in it."""
 
 
 class Pull:
@@ -148,6 +153,7 @@ class Pull:
         try:
             async with (
                 asyncio.timeout(limit) as watchdog,
+                self._ended_with_engine(watchdog),
                 self._engine.pull(self.pinned, self._credentials) as events,
             ):
                 async for event in events:
@@ -163,6 +169,27 @@ class Pull:
                     f"nothing was downloaded or extracted for {limit:g} s; the pull was aborted",
                 )
             ) from error
+
+    @asynccontextmanager
+    async def _ended_with_engine(self, watchdog: asyncio.Timeout) -> AsyncIterator[None]:
+        """Let a queued pull, which may be silent for any time, expire when its engine is dead."""
+
+        async def probe() -> None:
+            while True:
+                await asyncio.sleep(PROBE_SECONDS)
+                try:
+                    if self.progress.queued:
+                        await self._engine.describe()
+                except EngineError:
+                    watchdog.reschedule(asyncio.get_running_loop().time())
+                    return
+
+        probing = asyncio.create_task(probe(), name=f"probe {self.pinned}")
+        try:
+            yield
+        finally:
+            probing.cancel()
+            await asyncio.wait({probing})
 
     async def _conclude(self, hold: Hold, complaint: Failure | None) -> None:
         """See what the engine holds now, whatever the stream said."""

@@ -1,16 +1,23 @@
 """Every attempt has one true end, whatever the engine's stream claims."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
-from rig.misbehaving_engine import DIGEST, NAME, PINNED, MisbehavingEngine, nothing
+from rig.misbehaving_engine import DEAD, DIGEST, NAME, PINNED, MisbehavingEngine, nothing
 
 from wharfinger.agent.chains import LayerChains
-from wharfinger.agent.engine.port import EngineError, LocalImage
+from wharfinger.agent.engine.port import (
+    EngineDescription,
+    EngineError,
+    LayerEvent,
+    LayerStep,
+    LocalImage,
+)
 from wharfinger.agent.locks import KeyedLocks
 from wharfinger.agent.outbox import Outbox
+from wharfinger.agent.pull import PROBE_SECONDS
 from wharfinger.agent.puller import Puller
 from wharfinger.agent.room import Room
 from wharfinger.contracts.ingest import Event, ImagePullFailed, ImagePullFinished, ImagePullStarted
@@ -38,8 +45,12 @@ class OvertakenEngine(MisbehavingEngine):
 class Yard:
     """One puller, its engine, and what it told."""
 
-    def __init__(self, at_end: Callable[[MisbehavingEngine], None] = nothing) -> None:
-        self.engine = OvertakenEngine(at_end)
+    def __init__(
+        self,
+        at_end: Callable[[MisbehavingEngine], None] = nothing,
+        engine: OvertakenEngine | None = None,
+    ) -> None:
+        self.engine = engine or OvertakenEngine(at_end)
         self.locks = KeyedLocks()
         self.news = asyncio.Event()
         self.outbox = Outbox(self.news)
@@ -231,3 +242,30 @@ async def test_closing_the_puller_closes_every_stream() -> None:
     await yard.puller.close()
     assert yard.engine.closed.is_set()
     assert yard.puller.in_hand() == ()
+
+
+@dataclass
+class QueueingEngine(OvertakenEngine):
+    """An engine whose pulls wait for others of its own, and which dies silently."""
+
+    async def describe(self) -> EngineDescription:
+        if self.dead:
+            raise DEAD
+        return await super().describe()
+
+    async def _lines(self) -> AsyncIterator[LayerEvent]:
+        yield LayerEvent("a" * 12, LayerStep.WAITING)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.looptime
+async def test_a_queued_pull_waits_as_long_as_its_engine_lives() -> None:
+    yard = Yard(engine=QueueingEngine())
+    await yard.begin("t1")
+    await asyncio.sleep(10 * PROBE_SECONDS)
+    assert yard.puller.in_hand() == ("t1",)
+    yard.engine.dead = True
+    await asyncio.sleep(2 * PROBE_SECONDS)
+    (end,) = await yard.ends(1)
+    assert isinstance(end, ImagePullFailed)
+    assert end.failure.failure_class is FailureClass.STALLED
