@@ -32,6 +32,9 @@ _PROBES: Final = (
 )
 
 _AWAY: Final = frozenset({502, 503, 504})
+"""What a proxy says in place of a manager."""
+_NOT_READY: Final = frozenset({503})
+"""What a manager says itself while it starts, stops or has no database."""
 _NOT_ALLOWED: Final = frozenset({401, 403})
 
 
@@ -165,10 +168,10 @@ class Client:
         url = self.connection.url
         answer = _parsed(body)
         named = RemoteError.from_json(answer.get("error") if isinstance(answer, dict) else None)
+        if named is not None and status not in _NOT_READY:
+            return named
         if status in _AWAY:
             return ConnectionLost(f"the manager at {url} is not ready (HTTP {status})")
-        if named is not None:
-            return named
         why = f"it answered HTTP {status}, and not in the way of one"
         if status in _NOT_ALLOWED:
             return RemoteError(Forbidden.code, f"is {url} a Wharfinger manager? {why}")

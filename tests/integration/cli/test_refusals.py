@@ -77,6 +77,15 @@ def test_a_manager_that_is_not_ready_is_asked_again_and_then_not_reachable(
     assert len(manager.requests) == 3
 
 
+def test_what_a_manager_says_of_an_agent_is_told_and_asked_once(
+    program: Program, manager: OddManager
+) -> None:
+    manager.refuse(502, "internal", "agent one does not answer")
+    ended = program.run(*LS)
+    assert (ended.code, ended.err) == (1, "error: agent one does not answer\n")
+    assert len(manager.requests) == 1
+
+
 def test_nobody_on_the_port_is_5(stranger: Program) -> None:
     ended = stranger.run(*LS, "--url", f"http://127.0.0.1:{free_port()}")
     assert ended.code == 5

@@ -1,6 +1,7 @@
 """The calls to agents: one POST per method over kept-alive HTTP/1.1, each with a deadline."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -65,6 +66,8 @@ _GRACE = 5.0
 LARGEST_REPLY = 8 * 1024 * 1024
 """Bytes: a few logs of ended containers, or thousands of other answers."""
 _LOG_STARTS_WITHIN = 10.0
+_SAID = 300
+"""Characters that are told of an agent's refusal."""
 _CONNECTIONS = 256
 """At most: well below the 1,024 open files a process usually has."""
 
@@ -264,7 +267,16 @@ def _translated(contact: AgentContact) -> Iterator[None]:
 
 
 def _refused(contact: AgentContact, status: int, body: bytes) -> AgentUnreachable:
-    return AgentUnreachable(f"agent {contact.id} answered {status}: {body[:300]!r}")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    match answer:
+        case {"error": {"message": str(message)}}:
+            said = message
+        case _:
+            said = body.decode(errors="replace")
+    return AgentUnreachable(f"agent {contact.id} answered {status}: {said[:_SAID]}")
 
 
 def _read(contact: AgentContact, reply: type[Reply], body: bytes) -> Reply:

@@ -118,8 +118,11 @@ async def endless(request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (web.Response(status=500, text="no luck"), "answered 500: b'no luck'"),
-        (web.Response(status=409, text="another incarnation"), "answered 409"),
+        (web.Response(status=500, text="no luck"), "answered 500: no luck$"),
+        (
+            web.json_response({"error": {"class": "conflict", "message": "busy"}}, status=409),
+            "answered 409: busy$",
+        ),
         (web.Response(status=302, headers={"Location": "/elsewhere"}), "answered 302"),
         (web.Response(text="<html>"), "is no CancelReply"),
         (web.json_response({"answers": [{"attemptId": "t1", "outcome": "?"}]}), "no CancelReply"),
