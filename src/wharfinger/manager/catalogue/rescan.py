@@ -8,6 +8,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from wharfinger.domain.errors import UnknownRegistry
 from wharfinger.domain.failures import FailureError
 from wharfinger.domain.states import TaskStatus
@@ -19,13 +21,17 @@ from wharfinger.manager.catalogue.scanning import GivenUp, RegistryScan, Scan
 from wharfinger.manager.catalogue.tally import Tally
 from wharfinger.manager.catalogue.vault import VaultError
 from wharfinger.manager.storage.clock import now
+from wharfinger.manager.storage.errors import StorageUnavailable
 from wharfinger.manager.storage.port import Storage
 from wharfinger.registry.client import RegistryClient
+
+log = structlog.get_logger()
 
 RESCAN: Final = "rescan"
 """The name of the task, of its function, and of its category."""
 
 REGISTRIES_AT_ONCE: Final = 4
+_AGAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,15 @@ class _Run:
         self._turn = asyncio.Lock()
 
     async def drive(self) -> TaskResult:
+        """Read them all; once more from the beginning when the database was away."""
+        while True:
+            try:
+                return await self._read_all()
+            except StorageUnavailable as error:
+                log.warning("rescan begins anew", task=self._run.task_id, error=error.to_json())
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _read_all(self) -> TaskResult:
         asked_for = self._run.arguments["registry"]
         known = await self._our.registries.list()
         hosts = [each.host for each in known] if asked_for is None else [asked_for]

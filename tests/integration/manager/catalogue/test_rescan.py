@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rig.catalogue import told_image
@@ -16,6 +17,7 @@ from wharfinger.manager.catalogue import entries, sightings
 from wharfinger.manager.catalogue.entries import CatalogueEntry
 from wharfinger.manager.catalogue.scanning import BATCH
 from wharfinger.manager.catalogue.sightings import Before, Changes, Sightings
+from wharfinger.manager.storage.errors import StorageUnavailable
 
 from .conftest import FULL, Shelf, told
 
@@ -92,6 +94,25 @@ async def test_what_moved_moves_what_vanished_is_missing_and_what_is_back_is_kno
     push(registry.host, "lab/app", "v2", [random_layer("d", 500)])
     assert (await shelf.read())["new"] == 1
     assert (await shelf.standing())["lab/app:v2"] == "known"
+
+
+async def test_it_begins_anew_when_the_database_was_away(
+    sqlite_shelf: Shelf, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, asked = sightings.note, list[int]()
+
+    def away_at_first(conn: Connection, *args: Any) -> Any:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise StorageUnavailable
+        return note(conn, *args)
+
+    monkeypatch.setattr(sightings, "note", away_at_first)
+    push(registry.host, "lab/app", "v1", [layer({})])
+    await sqlite_shelf.know(registry.host)
+    found = await sqlite_shelf.read()
+    assert (found["tags"], found["new"]) == (1, 1)
+    assert len(asked) == 2
 
 
 async def test_what_was_forgotten_stays_so_until_somebody_registers_it(
