@@ -1,7 +1,7 @@
 """`wharfinger user limit`: what a user may have."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -16,6 +16,10 @@ T = TypeVar("T")
 
 NONE = "none"
 ALL = "all"
+
+_LARGEST: Final = 2**31 - 1
+"""As GraphQL carries a whole number."""
+_DIGITS: Final = 20
 
 
 @click.command()
@@ -86,6 +90,8 @@ def _limit(text: str, parse: Callable[[str], T]) -> T | None:
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise InvalidRequest(f"{text!r} is no whole number: write 10, or none for no limit")
+    if len(text) > _DIGITS or int(text) > _LARGEST:
+        raise InvalidRequest(f"{text[:_DIGITS]} is more than a limit can be; none takes it away")
     return int(text)
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -10,7 +11,7 @@ from wharfinger.cli import output
 from wharfinger.client.api import Api
 from wharfinger.client.connection import TOKEN_VARIABLE, Connection, find_connection
 from wharfinger.client.errors import RemoteError
-from wharfinger.domain.errors import Forbidden
+from wharfinger.domain.errors import Forbidden, InvalidRequest
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -19,11 +20,25 @@ URL_HELP = "The manager's URL, instead of WHARFINGER_URL or the file that `up` w
 
 
 def remote(command: Command) -> Command:
-    """Adds the options every such command has: `url` and `as_json`."""
-    command = click.option("--url", metavar="URL", help=URL_HELP)(command)
+    """Adds the options every such command has: `url` and `as_json`; refuses what is no text."""
+
+    @wraps(command)
+    def checked(*context: Any, **given: Any) -> Any:
+        for value in given.values():
+            for text in value if isinstance(value, tuple) else (value,):
+                _require_text(text)
+        return command(*context, **given)
+
+    with_url = click.option("--url", metavar="URL", help=URL_HELP)(cast("Command", checked))
     return click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON document, for programs."
-    )(command)
+    )(with_url)
+
+
+def _require_text(value: Any) -> None:
+    """Bytes that are none come as halves of surrogate pairs, which nothing carries further."""
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidRequest(f"{value!r} is no text in UTF-8")
 
 
 def ask(url: str | None, question: Callable[[Api], Awaitable[T]]) -> T:

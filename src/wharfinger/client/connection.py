@@ -45,7 +45,7 @@ def find_connection(url: str | None = None, environ: Mapping[str, str] = os.envi
     `InvalidConnection`.
     """
     url = url or environ.get(URL_VARIABLE) or None
-    token = environ.get(TOKEN_VARIABLE) or None
+    token = _checked_token(environ.get(TOKEN_VARIABLE))
     if url and token:
         return Connection(_checked(url), token)
     path = connection_file(environ)
@@ -104,7 +104,7 @@ def _read(path: Path) -> Connection | None:
                 if readable
                 else ""
             )
-            return Connection(_checked(url), token, warning, path)
+            return Connection(_checked(url), _checked_token(token), warning, path)
         case _:
             raise InvalidConnection(f'{path} does not hold {{"url", "token"}}')
 
@@ -112,7 +112,13 @@ def _read(path: Path) -> Connection | None:
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in _PORTS and parts.hostname and parts.port != 0
+        usable = (
+            parts.scheme in _PORTS
+            and parts.hostname
+            and parts.port != 0
+            and url.isprintable()
+            and not {"@", "?", "#", " "} & set(url)
+        )
     except ValueError:
         usable = False
     if not usable:
@@ -120,6 +126,15 @@ def _checked(url: str) -> str:
             f"{url!r} is not the URL of a manager; one looks like http://127.0.0.1:8080"
         )
     return url.rstrip("/")
+
+
+def _checked_token(token: str | None) -> str | None:
+    """A header carries printable ASCII alone."""
+    if token and not (token.isascii() and token.isprintable()):
+        raise InvalidConnection(
+            f"the token holds characters that none has: see {TOKEN_VARIABLE}, or the file it is in"
+        )
+    return token or None
 
 
 def _same_server(one: str, other: str) -> bool:

@@ -11,6 +11,10 @@ from wharfinger.domain.errors import InvalidRequest
 MOST: Final = 2**53 - 1
 """Of each slot: what JSON carries exactly everywhere."""
 
+_DIGITS: Final = 30
+"""More than any amount has."""
+_SHOWN: Final = 40
+
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -74,9 +78,11 @@ def parse_cpu(text: str) -> int:
         amount = Decimal(number) if number.isascii() else Decimal("NaN")
     except InvalidOperation:
         amount = Decimal("NaN")
+    if amount.is_finite() and amount.adjusted() > _DIGITS:  # as an int it would take for ever
+        raise InvalidRequest(f"{text[:_SHOWN]!r} is more than any host has")
     thousandths = amount if milli else amount * 1000
     if not thousandths.is_finite() or thousandths != int(thousandths) or thousandths <= 0:
-        raise InvalidRequest(f"{text!r} is no number of processors: write 2, 0.5 or 250m")
+        raise InvalidRequest(f"{text[:_SHOWN]!r} is no number of processors: write 2, 0.5 or 250m")
     return _bounded(int(thousandths), text)
 
 
@@ -89,12 +95,12 @@ def parse_mem(text: str) -> int:
     amount = Decimal(match[1]) * _UNITS[match[2].lower()] if match else Decimal(0)
     if amount < 1:
         raise InvalidRequest(
-            f"{text!r} is no amount of memory: write 4g, 512m or a number of bytes"
+            f"{text[:_SHOWN]!r} is no amount of memory: write 4g, 512m or a number of bytes"
         )
     return _bounded(int(amount), text)
 
 
 def _bounded(amount: int, text: str) -> int:
     if amount > MOST:
-        raise InvalidRequest(f"{text!r} is more than any host has")
+        raise InvalidRequest(f"{text[:_SHOWN]!r} is more than any host has")
     return amount

@@ -1,5 +1,7 @@
 """Which command a line of words means."""
 
+import json
+
 import click
 import pytest
 
@@ -13,6 +15,24 @@ def test_agent_with_options_runs_the_agent(
 ) -> None:
     assert run(["agent", *arguments]) == 2
     assert "Usage: wharfinger agent run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["session", "logs", "\udcff"],
+        ["session", "watch", "\udcff"],
+        ["image", "forget", "a", "\udcff"],
+        ["session", "create", "a/b", "--cpu", "1e9999999"],
+        ["user", "limit", "bob", "--sessions", "9" * 5000],
+        ["session", "ls", "--url", "http://ann:word@127.0.0.1:1"],
+    ],
+)
+def test_what_cannot_be_sent_is_a_wrong_command(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["class"] == "invalid-request"
 
 
 def test_agent_alone_runs_the_agent(

@@ -90,11 +90,33 @@ def test_a_broken_file_is_named(environ: dict[str, str], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8080", "ftp://a", "http://", "http://a:b", "http://[::1"]
+    "url",
+    [
+        "127.0.0.1:8080",
+        "ftp://a",
+        "http://",
+        "http://a:b",
+        "http://[::1",
+        "http://ann:word@a",
+        "http://a?b",
+        "http://a/#b",
+        "http://a b",
+        "http://a\r",
+    ],
 )
 def test_what_is_no_url_is_refused_with_an_example(environ: dict[str, str], url: str) -> None:
     with pytest.raises(InvalidConnection, match=r"http://127\.0\.0\.1:8080"):
         find_connection(url, environ)
+
+
+@pytest.mark.parametrize("token", ["secret\r", "sec\x7fret", "\udcff", "é"])
+def test_a_token_that_no_header_carries_is_refused_untold(
+    environ: dict[str, str], token: str
+) -> None:
+    environ |= {"WHARFINGER_URL": "http://a", "WHARFINGER_TOKEN": token}
+    with pytest.raises(InvalidConnection, match="WHARFINGER_TOKEN") as refused:
+        find_connection(environ=environ)
+    assert token not in refused.value.message
 
 
 def test_the_token_is_not_shown(environ: dict[str, str]) -> None:

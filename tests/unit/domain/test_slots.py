@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wharfinger.domain.errors import InvalidRequest
@@ -81,7 +81,15 @@ def test_what_is_no_amount_of_memory_is_refused_by_name(text: str) -> None:
         parse_mem(text)
 
 
-@given(st.text(max_size=20))
+numerals = st.from_regex(r"-?[0-9]{0,9}\.?[0-9]{0,9}(e[+-]?[0-9]{1,20})?[mgtk]?", fullmatch=True)
+
+
+@given(st.text(max_size=20) | numerals)
+@example("1e9999999")
+@example("1e999999999999999999m")
+@example("1e-9999999")
+@example("9" * 5000)
+@example("0." + "9" * 5000)
 def test_any_text_is_read_or_refused(text: str) -> None:
     for parse in (parse_cpu, parse_mem):
         with suppress(InvalidRequest):
