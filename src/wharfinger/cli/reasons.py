@@ -85,14 +85,11 @@ def _pending_preparation(data: Data) -> str:
 
 
 def preparation(data: Data) -> str:
-    """`preload 4f2a on gpu-a`: what a kernel that is held back waits for, if `data` tells.
-
-    Only preloads have attempts; without one it may be either kind of task.
-    """
+    """`preload 4f2a on gpu-a`: what a kernel that is held back waits for, if `data` tells."""
     task, agent = data.get("taskId"), data.get("agentId")
     if not task:
         return ""
-    kind = "preload" if data.get("attemptId") else "task"
+    kind = data.get("kind", "task")
     return words.plain(f"{kind} {task} on {agent}" if agent else f"{kind} {task}")
 
 

@@ -78,6 +78,7 @@ def test_every_reason_has_a_sentence_of_its_own_even_without_data(reason: Reason
         (
             "pending-image-preparation",
             {
+                "kind": "preload",
                 "taskId": "7c1d",
                 "agentId": "gpu-a",
                 "attemptId": "a1",
@@ -96,6 +97,11 @@ def test_every_reason_has_a_sentence_of_its_own_even_without_data(reason: Reason
                 "etaSeconds": None,
             },
             "waits for image preparation: task 7c1d on gpu-a",
+        ),
+        (
+            "pending-image-preparation",
+            {"kind": "unload", "taskId": "7c1d", "agentId": "gpu-a"},
+            "waits for image preparation: unload 7c1d on gpu-a",
         ),
         ("agent-lost", {"agentId": "gpu-a"}, "agent gpu-a is not heard of"),
         ("session-ended", {"kernelId": "k2"}, "kernel k2 of its session ended"),

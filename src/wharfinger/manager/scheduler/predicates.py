@@ -193,6 +193,7 @@ def pending_image_preparation(there: Collection[Preparation], said: Mapping[str,
     stays = left(before)[0] <= left(nearest)[0] + _NEARER_SECONDS
     told = before if stays else nearest
     data = {
+        "kind": told.kind.value,
         "taskId": told.task_id,
         "agentId": told.agent_id,
         "itemId": told.item_id,

@@ -161,6 +161,7 @@ def test_a_failure_is_told_with_its_raw_text_and_what_to_do() -> None:
 def held_back(done: int | None) -> Kernel:
     progress = done and {"current": done * MIB, "total": 100 * MIB, "unit": "bytes"}
     data = {
+        "kind": "preload",
         "taskId": "t1",
         "agentId": "gpu-a",
         "attemptId": "a1",

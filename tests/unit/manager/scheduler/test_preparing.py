@@ -96,7 +96,7 @@ def test_no_kernel_goes_where_its_image_is_prepared_by_any_of_its_keys() -> None
 def test_a_session_that_is_held_back_tells_which_preparation_it_waits_for() -> None:
     found = planned([session("s1")], [host("a")], preparing("a", eta_seconds=9.0))
     assert data(found, "s1-0") == {
-        "taskId": "task", "agentId": "a", "itemId": "item-a", "attemptId": "attempt-a",
+        "kind": "preload", "taskId": "task", "agentId": "a", "itemId": "item-a", "attemptId": "attempt-a",
         "progress": None, "etaSeconds": None,
     }  # fmt: skip
     assert found.held == ["s1"]
@@ -115,7 +115,7 @@ def test_it_tells_the_preparation_nearest_its_end_among_agents_with_room() -> No
     assert data(found, "s1-0")["agentId"] == "c"
     soon = preparing("a", kind=PreparationKind.UNLOAD, attempt_id=None)
     found = planned([session("s1")], hosts, soon, *under_way[1:])
-    assert (data(found, "s1-0")["agentId"], data(found, "s1-0")["attemptId"]) == ("a", None)
+    assert (data(found, "s1-0")["agentId"], data(found, "s1-0")["kind"]) == ("a", "unload")
 
 
 def test_nothing_is_written_while_no_other_preparation_is_clearly_nearer() -> None:
