@@ -103,7 +103,13 @@ def create(
 
     if wait:
         return follow_session(url, begin, until_running=True, as_json=as_json)
-    session = ask(url, begin)
+    try:
+        session = ask(url, begin)
+    except KeyboardInterrupt:
+        output.note(
+            "interrupted; whether the session was created is told by: wharfinger session ls"
+        )
+        return Exit.INTERRUPTED
     if as_json:
         output.document(session)
     else:

@@ -48,15 +48,25 @@ def start(url: str | None, begin: Begin, *, as_json: bool) -> Exit:
     """Start the task without following it, and tell its id."""
 
     async def started(api: Api) -> Task:
-        return await api.task(await begin(api))
+        task_id = await begin(api)
+        try:
+            return await api.task(task_id)
+        except WharfingerError as error:
+            error.detail |= {"taskId": task_id}
+            output.note(_started(task_id))
+            raise
 
-    task = ask(url, started)
     if as_json:
-        output.document(task)
-    else:
-        output.line(task["id"])
-        output.note(f"started; to follow it: wharfinger task watch {task['id']}")
+        output.document(ask(url, started))
+        return Exit.OK
+    task_id = ask(url, begin)
+    output.line(task_id)
+    output.note(_started(task_id))
     return Exit.OK
+
+
+def _started(task_id: str) -> str:
+    return f"started; to follow it: wharfinger task watch {task_id}"
 
 
 def show_end(task: Task, *, as_json: bool, rows_shown: bool) -> None:
