@@ -8,7 +8,7 @@ from typing import Final
 
 from wharfinger.cli import exits, output
 from wharfinger.cli.display import session_layout, session_summary
-from wharfinger.cli.display.live import Drawing, display_for
+from wharfinger.cli.display.live import Display, Drawing, display_for
 from wharfinger.cli.display.session_lines import SessionLog
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.remote import ask
@@ -81,20 +81,29 @@ class _Follower:
         drawing = Drawing(SessionLog(time.monotonic).update, session_layout.render)
         with display_for(drawing, as_json=self._as_json) as display:
             display.show(session)
-            with suppress(TimeoutError):
-                async with (
-                    asyncio.timeout(None) as patience,
-                    aclosing(api.watch_session(session["id"], on_outage=display.away)) as events,
-                ):
-                    async for event in events:
-                        self.session = event.apply(self.session)
-                        display.show(self.session)
-                        if self._until_running:
-                            self._limit(patience, self.session)
-        try:
-            return await api.session(session["id"])
-        except ServerUnreachable:
-            return self.session  # how it stands is known; the manager may stop right after
+            while True:
+                self.session = await self._look_on(api, display, self.session)
+                try:
+                    self.session = await api.session(session["id"])
+                except ServerUnreachable:
+                    return self.session  # how it stands is known; the manager may stop right after
+                if self.session["status"] != KernelStatus.TERMINATING:
+                    return self.session
+                display.show(self.session)  # it began to end after the last look
+
+    async def _look_on(self, api: Api, display: Display[Session], session: Session) -> Session:
+        """Show it until it has ended or, where that is enough, has run for a moment."""
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(None) as patience,
+                aclosing(api.watch_session(session["id"], on_outage=display.away)) as events,
+            ):
+                async for event in events:
+                    self.session = session = event.apply(session)
+                    display.show(session)
+                    if self._until_running:
+                        self._limit(patience, session)
+        return session
 
     @staticmethod
     def _limit(patience: asyncio.Timeout, session: Session) -> None:
