@@ -1,4 +1,7 @@
-"""`wharfinger image register`, `forget`, `protect`, `unprotect` and `rescan`."""
+"""`wharfinger image register`, `forget`, `protect`, `unprotect` and `rescan`.
+
+Of several references of which only some are done, the exit code is 3.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -6,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from wharfinger.cli import output
+from wharfinger.cli.each import ask_each, tell
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.follow import follow, start
 from wharfinger.cli.remote import ask, remote
@@ -153,28 +157,6 @@ def _each(
     *,
     as_json: bool,
 ) -> Exit:
-    """Ask for every reference, whatever becomes of one; raises the first refusal."""
-    wanted = list(dict.fromkeys(references))
-
-    async def change_all(api: Api) -> tuple[list[Answer], list[RemoteError]]:
-        answers, refusals = [], []
-        for reference in wanted:
-            try:
-                answers.append(await change(api, reference))
-            except RemoteError as error:
-                refusals.append(error)
-        return answers, refusals
-
-    answers, refusals = ask(url, change_all)
-    if refusals:
-        for answer in answers:
-            output.note(outcome(answer))
-        for refusal in refusals[1:]:
-            output.note(f"error: {refusal.message}")
-        raise refusals[0]
-    if as_json:
-        output.document(answers[0] if len(wanted) == 1 else answers)
-    else:
-        for answer in answers:
-            output.line(outcome(answer))
-    return Exit.OK
+    """Ask for every reference, whatever becomes of one."""
+    outcomes = ask(url, lambda api: ask_each(references, lambda each: change(api, each)))
+    return tell(outcomes, outcome, as_json=as_json)

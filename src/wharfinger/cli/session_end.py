@@ -8,13 +8,13 @@ import click
 
 from wharfinger.cli import output
 from wharfinger.cli.display import session_summary
+from wharfinger.cli.each import Outcomes, ask_each, tell
 from wharfinger.cli.exits import Exit
 from wharfinger.cli.naming import with_session
 from wharfinger.cli.remote import ask, remote
 from wharfinger.client.api import Api
-from wharfinger.client.errors import RemoteError
+from wharfinger.client.errors import RemoteError, ServerUnreachable
 from wharfinger.client.shapes import Session
-from wharfinger.domain.errors import UnknownId, WharfingerError
 
 
 @click.command()
@@ -25,44 +25,29 @@ def terminate(session_ids: Sequence[str], wait: bool, url: str | None, as_json: 
     """End sessions, whatever their state.
 
     All are asked for, whatever becomes of one of them. With --json: one session for one ID, an
-    array for several.
+    array for several; {"done", "errors"} where only some are done, which is exit code 3.
 
     \b
     Examples:
       wharfinger session terminate 4f2a9c --wait
       wharfinger session terminate $(wharfinger session ls --json | jq -r '.[].id')
     """
-    wanted = list(dict.fromkeys(session_ids))
 
-    async def end_all(api: Api) -> list[Session]:
-        ended: list[Session] = []
-        refusals: list[WharfingerError] = []
-        for session_id in wanted:
-            try:
-                ended.append(await with_session(api, session_id, api.terminate_session))
-            except (RemoteError, UnknownId) as error:
-                refusals.append(error)
+    async def end_all(api: Api) -> Outcomes[Session]:
+        outcomes = await ask_each(
+            session_ids, lambda text: with_session(api, text, api.terminate_session)
+        )
         if wait:
-            ended = [await _end_of(api, each) for each in ended]
-        if refusals:
-            _tell(ended)
-            for refusal in refusals[1:]:
-                output.note(f"error: {refusal.message}")
-            raise refusals[0]
-        return ended
+            await _follow_ends(api, outcomes)
+        return outcomes
 
-    ended = ask(url, end_all)
-    if as_json:
-        output.document(ended[0] if len(wanted) == 1 else ended)
-    else:
-        for each in ended:
-            output.line(_standing(each, "terminated"))
-    return Exit.OK
+    outcomes = ask(url, end_all)
+    return tell(outcomes, lambda each: _standing(each, "terminated"), as_json=as_json)
 
 
 @click.command()
 @click.argument("session_id", metavar="ID")
-@click.option("--force", is_flag=True, help="As a superadmin: anybody's, at once.")
+@click.option("--force", is_flag=True, help="As a superadmin: one that is somebody else's.")
 @remote
 def cancel(session_id: str, force: bool, url: str | None, as_json: bool) -> Exit:
     """End a session before it runs. One that runs is ended with `terminate`.
@@ -85,6 +70,15 @@ def cancel(session_id: str, force: bool, url: str | None, as_json: bool) -> Exit
     return Exit.OK
 
 
+async def _follow_ends(api: Api, outcomes: Outcomes[Session]) -> None:
+    """Put how the sessions ended in the place of their being ended."""
+    for place, each in enumerate(outcomes.done):
+        try:
+            outcomes.done[place] = await _end_of(api, each)
+        except (RemoteError, ServerUnreachable) as error:
+            outcomes.refusals[each["id"]] = error
+
+
 async def _end_of(api: Api, session: Session) -> Session:
     """The session once it has ended."""
     if not session_summary.has_ended(session):
@@ -92,11 +86,6 @@ async def _end_of(api: Api, session: Session) -> Session:
             async for event in events:
                 session = event.apply(session)
     return session
-
-
-def _tell(ended: Sequence[Session]) -> None:
-    for each in ended:
-        output.note(_standing(each, "terminated"))
 
 
 def _standing(session: Session, what: str) -> str:

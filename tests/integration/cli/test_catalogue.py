@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rig.odd_manager import OddManager
+from rig.odd_manager import Odd, OddManager
 from rig.task_answers import history, task
 
 from .conftest import Program
@@ -116,6 +116,30 @@ def test_a_rescan_may_be_left_alone(program: Program, manager: OddManager) -> No
     ended = program.run("image", "rescan", "--detach")
     assert (ended.code, ended.out) == (0, "task-1\n")
     assert manager.requests[0].body["variables"] == {"registry": None, "wait": False}
+
+
+def test_of_several_only_some_of_which_are_done_the_code_is_3(
+    program: Program, manager: OddManager
+) -> None:
+    refused = {"failureClass": "unknown-id", "failureMessage": "no", "failureDetail": {}}
+    manager.answers["ProtectImage"] = lambda asked: {
+        "answer": refused if "b" in asked["reference"] else asked
+    }
+    ended = program.run("image", "protect", "a", "b", "--json")
+    assert ended.code == 3
+    assert [each["reference"] for each in ended.document["done"]] == ["a"]
+    assert [each["of"] for each in ended.document["errors"]] == ["b"]
+
+
+def test_the_id_of_what_was_started_is_told_though_the_manager_is_lost(
+    program: Program, manager: OddManager
+) -> None:
+    manager.answers |= {"RescanImages": {"answer": {"taskId": "task-1"}}, "Task": Odd.CUT}
+    ended = program.run("image", "rescan", "--detach", "--json")
+    assert (ended.code, ended.document["error"]["detail"]["taskId"]) == (5, "task-1")
+    assert "wharfinger task watch task-1" in ended.err
+    told = program.run("image", "rescan", "--detach")
+    assert (told.code, told.out) == (0, "task-1\n")
 
 
 def test_a_refused_rescan_names_the_downloads_and_the_way_to_queue_it(

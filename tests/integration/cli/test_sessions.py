@@ -1,5 +1,6 @@
 """Sessions from the command line: created, followed, listed, read and ended."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -153,6 +154,35 @@ def test_a_failure_is_told_with_its_text_and_what_to_do(
     ]
 
 
+def test_one_that_begins_to_end_after_the_look_is_followed_to_its_end(
+    program: Program, manager: OddManager
+) -> None:
+    begun(manager, ENDED_WELL)
+    stands = [ENDED_WELL, session(kernel("TERMINATING"))]
+    manager.answers["Session"] = lambda _: {"answer": stands.pop()}
+    manager.streams = [[*COLD, Odd.HOLD], [whole("1-8", "session_ended", ENDED_WELL)]]
+    ended = program.run(*CREATE, "--wait", "--json")
+    assert (ended.code, ended.document["status"]) == (0, "TERMINATED")
+
+
+def test_an_interrupted_creation_says_how_to_see_what_came_of_it(
+    program: Program, manager: OddManager
+) -> None:
+    asked = threading.Event()
+
+    def held(_: dict[str, Any]) -> Odd:
+        asked.set()
+        manager.stopped.wait()
+        return Odd.CUT
+
+    manager.answers["CreateSession"] = held
+    process = program.start(*CREATE)
+    assert asked.wait(30)
+    ended = program.interrupt(process)
+    assert (ended.code, ended.out) == (130, "")
+    assert "wharfinger session ls" in ended.err
+
+
 def test_a_manager_that_restarts_is_waited_for(program: Program, manager: OddManager) -> None:
     begun(manager, RUNS)
     manager.streams = [
@@ -300,9 +330,25 @@ def test_one_that_cannot_be_terminated_keeps_no_other_from_it(
     }
     manager.answers["Sessions"] = {"sessions": {"nodes": [], "pageInfo": LAST_PAGE}}
     ended = program.run("session", "terminate", "x", "s1", "--json")
-    assert ended.code == 1
-    assert ended.document["error"]["class"] == "unknown-id"
-    assert "session s1 ended with exit code 0" in ended.err
+    assert ended.code == 3
+    assert [each["id"] for each in ended.document["done"]] == ["s1"]
+    assert [(each["of"], each["class"]) for each in ended.document["errors"]] == [
+        ("x", "unknown-id")
+    ]
+    assert ended.err == "error: there is no session x\n"
+    assert manager.operations().count("TerminateSession") == 2
+
+
+def test_a_manager_lost_in_the_middle_leaves_what_was_done(
+    program: Program, manager: OddManager
+) -> None:
+    manager.answers["TerminateSession"] = lambda asked: (
+        {"answer": ENDED_WELL} if asked["id"] == "s1" else Odd.CUT
+    )
+    ended = program.run("session", "terminate", "s1", "s2", "s3", "--json")
+    assert ended.code == 3
+    assert [each["id"] for each in ended.document["done"]] == ["s1"]
+    assert [each["of"] for each in ended.document["errors"]] == ["s2"]
     assert manager.operations().count("TerminateSession") == 2
 
 
