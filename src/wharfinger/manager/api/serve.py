@@ -23,6 +23,13 @@ GRACE_SECONDS: Final = 3
 UNREAD_SECONDS: Final = 30
 """How long a client may leave what was sent unread before the kernel closes its connection."""
 _BACKLOG: Final = 1024
+_PROBES: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""Within a minute a client that vanished is found, also where nothing is sent to it."""
 
 
 class CannotListen(WharfingerError):
@@ -144,7 +151,9 @@ def _listen(family: socket.AddressFamily, address: tuple[str | int, ...]) -> soc
         if family is socket.AF_INET6:
             only = address[0] != "::"
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
-        # accepted connections inherit it
+        # accepted connections inherit these
+        for level, option, value in _PROBES:
+            bound.setsockopt(level, option, value)
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         bound.bind(address)
         bound.listen(_BACKLOG)

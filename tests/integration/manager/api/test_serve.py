@@ -113,6 +113,16 @@ def test_an_address_that_is_not_here_is_left_out_beside_one_that_is(
     bound.close()
 
 
+def test_whoever_vanishes_from_a_silent_connection_is_probed_for() -> None:
+    (bound,) = listen("127.0.0.1", 0)
+    with bound, socket.create_connection(bound.getsockname()):
+        bound.setblocking(True)
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 30
+
+
 @needs_ipv6
 @pytest.mark.usefixtures("localhost_of_both_families")
 def test_a_port_taken_on_one_family_only_is_named_and_nothing_stays_bound() -> None:
