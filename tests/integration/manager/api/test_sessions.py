@@ -467,7 +467,8 @@ async def test_draining_ends_watches_and_logs(live: Live) -> None:
         assert await anext(pieces) == b"hello\n"
         await live.api.server.stop()
         assert await stream.rest() == []
-        assert [piece async for piece in pieces] == []
+        with pytest.raises(httpx2.RemoteProtocolError):  # it is not whole, and does not seem so
+            await anext(pieces)
     assert live.agent.readers == 0
 
 
