@@ -46,7 +46,10 @@ class NoRoom:
 
 
 class Room:
-    """What the agents that take sessions have left, and less with every kernel that is placed."""
+    """What the agents that take sessions have left, and less with every kernel that is placed.
+
+    It never gets more: what has no room while nothing is lent is not looked for again.
+    """
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Room:
         self._held: dict[Pool, _View] = {}
         self._holding: dict[tuple[Pool, str], _View] = {}
         self._views: dict[Need, tuple[Sequence[_View], Sequence[_View]]] = {}
+        self._without_room: set[Need] = set()
 
     @classmethod
     def of(
@@ -94,11 +98,15 @@ class Room:
     def place(self, needs: Sequence[Need], beside: Sequence[Need] = ()) -> tuple[str, ...] | NoRoom:
         """An agent for each of a session's needs, taken from what is left; or nothing is taken.
         What others need `beside` it is left for them."""
+        hopeless = self._hopeless(needs)
+        if hopeless is not None:
+            return hopeless
         left, _ = self._take_all(beside)
         taken, failed = self._take_all(needs)
         self._give_back(left)
         if failed is not None:
             self._give_back(taken)
+            self._note(failed.need)
             return failed
         return tuple([each.agent.id for each in taken])
 
@@ -108,8 +116,14 @@ class Room:
 
     def admits(self, needs: Sequence[Need]) -> bool:
         """Whether there is room for all of them together; nothing is taken."""
+        if self._hopeless(needs) is not None:
+            return False
+        if len(needs) == 1 and self.has_for(needs[0]):
+            return True
         taken, failed = self._take_all(needs)
         self._give_back(taken)
+        if failed is not None:
+            self._note(failed.need)
         return failed is None
 
     def has_on(self, agent_id: str, slots: Slots) -> bool:
@@ -127,6 +141,18 @@ class Room:
                         self._held[pool] = _View(self._members[pool], held=True)
                     agent.held_for = session_id
                     agent.touch()
+
+    def _hopeless(self, needs: Sequence[Need]) -> NoRoom | None:
+        """The first of them that is known to have no room."""
+        for need in needs:
+            if need in self._without_room:
+                return NoRoom(need, self._held_for(need))
+        return None
+
+    def _note(self, failed: Need) -> None:
+        """Keep that it has no room, if that is not for what was lent when it failed."""
+        if self._find(failed) is None:
+            self._without_room.add(failed)
 
     def _take_all(self, needs: Sequence[Need]) -> tuple[list["_Taken"], NoRoom | None]:
         taken: list[_Taken] = []

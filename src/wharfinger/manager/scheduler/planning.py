@@ -3,6 +3,7 @@
 Pure: a picture in, a plan out. What the plan binds is checked once more under lock (`binding`).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,6 +43,7 @@ class _Round:
         self._room = Room.of(picture.hosts, picture.holders, picture.pulls)
         self._demands = Demands(picture)
         self._lines: dict[str, Line] = {}
+        self._preparing_left: dict[Demand, deque[Preparation]] = {}
         self._plan = Plan(self._at, len(self._sessions), queue.next_due(self._sessions, self._at))
 
     def decide(self) -> Plan:
@@ -107,9 +109,12 @@ class _Round:
     def _nearest(self, demand: Demand) -> Preparation | None:
         """Among the agents with room for it, if there are any: of several kernels together one may
         have taken another's."""
-        slots, every = demand.ask.slots, demand.preparing
-        with_room = (each for agent, each in every.items() if self._room.has_on(agent, slots))
-        return next(with_room, next(iter(every.values()), None))
+        left = self._preparing_left.get(demand)
+        if left is None:
+            left = self._preparing_left[demand] = deque(demand.preparing.values())
+        while left and not self._room.has_on(left[0].agent_id, demand.ask.slots):
+            left.popleft()  # nor will it have room for the next session
+        return left[0] if left else next(iter(demand.preparing.values()), None)
 
     def _on(self, agent_id: str, demand: Demand) -> Preparation | None:
         has_room = self._room.has_on(agent_id, demand.ask.slots)

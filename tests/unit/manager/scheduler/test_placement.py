@@ -1,6 +1,7 @@
 """Which agent takes a kernel, and that a room loses nothing."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,46 @@ def test_agents_that_are_away_or_cordoned_take_nothing(is_up: bool, cordoned: bo
     assert not Room.empty([away]).has_for(need(ONE))
 
 
+class Watched(frozenset[str]):
+    """Agents left out, counting how often one is looked up: once for each place looked at."""
+
+    looks = 0
+
+    def __contains__(self, agent_id: object) -> bool:
+        self.looks += 1
+        return super().__contains__(agent_id)
+
+
+@pytest.mark.parametrize("beside", [(), (need(ONE),)])
+def test_what_has_no_room_is_not_looked_for_again(beside: Sequence[Need]) -> None:
+    hosts = [host(f"a-{number}", FOUR) for number in range(100)]
+    begun, left_out = room(hosts), Watched(each.id for each in hosts)
+    asked = [need(ONE, left_out)]
+    assert isinstance(begun.place(asked, beside), NoRoom)
+    looks = left_out.looks
+    for _ in range(100):
+        assert isinstance(begun.place(asked, beside), NoRoom)
+        assert not begun.admits(asked)
+    assert left_out.looks == looks
+
+
+def test_what_only_others_need_first_keeps_nobody_out_for_good() -> None:
+    begun = room([host("a", FOUR)])
+    older, younger = need(FOUR), need(ONE)
+    assert isinstance(begun.place([younger], [older]), NoRoom)
+    assert begun.place([younger]) == ("a",)
+    assert not begun.admits([older])
+    assert isinstance(begun.place([older]), NoRoom)
+
+
+def test_a_sibling_that_takes_the_room_keeps_nobody_else_out() -> None:
+    begun = room([host("a", FOUR)])
+    first, second = need(FOUR), need(ONE)
+    assert isinstance(begun.place([first, second]), NoRoom)
+    assert not begun.admits([first, second])
+    assert begun.place([second]) == ("a",)
+
+
 figures = st.integers(0, 4)
 slots = st.builds(Slots, figures, figures, figures)
 
@@ -132,11 +173,12 @@ def test_it_places_as_a_naive_scan_does(
     ]
     holders = {f"a-{number}" for number, (*_, holds, _) in enumerate(agents) if holds}
     begun = room(hosts, sorted(holders))
+    shared = cache(need)  # as in a round
     free = {each.id: each.capacity - each.occupied for each in hosts}
     pulls: set[str] = set()
     for session in sessions:
         expected = _naively(free, holders, pulls, session)
-        placed = begun.place([need(asked) for asked in session])
+        placed = begun.place([shared(asked) for asked in session])
         assert (None if isinstance(placed, NoRoom) else placed) == expected
 
 

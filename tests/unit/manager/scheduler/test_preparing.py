@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from wharfinger.domain.gate import ImageKeys, PreparationKind
 from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import Reason
@@ -18,6 +20,7 @@ from wharfinger.manager.scheduler.picture import (
     WaitingKernel,
     WaitingSession,
 )
+from wharfinger.manager.scheduler.placement import Room
 from wharfinger.manager.scheduler.planning import plan
 
 LINUX = Platform("linux", "amd64")
@@ -134,6 +137,25 @@ def test_nothing_is_written_while_no_other_preparation_is_clearly_nearer() -> No
 def test_an_agent_that_is_full_beside_one_that_is_prepared_does_not_hide_the_preparation() -> None:
     found = planned([session("s1")], [host("a"), host("b", FOUR)], preparing("a"))
     assert said(found) == {"s1-0": HELD}
+
+
+def test_agents_without_room_are_passed_over_once_for_all_that_are_held_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked_about: list[str] = []
+    has_on = Room.has_on
+
+    def counted(room: Room, agent_id: str, slots: Slots) -> bool:
+        asked_about.append(agent_id)
+        return has_on(room, agent_id, slots)
+
+    monkeypatch.setattr(Room, "has_on", counted)
+    full = [host(f"a-{number}", FOUR) for number in range(50)]
+    under_way = [preparing(each.id, eta_seconds=1.0) for each in full]
+    sessions = [session(f"s{number}", owner=f"user-{number}") for number in range(40)]
+    found = planned(sessions, [*full, host("b")], *under_way, preparing("b"))
+    assert [word.hold.data["agentId"] for word in found.words if word.hold] == ["b"] * 40
+    assert all(asked_about.count(each.id) == 1 for each in full)
 
 
 def test_without_room_the_end_of_a_preparation_would_not_help() -> None:
