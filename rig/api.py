@@ -82,7 +82,8 @@ class ToldFleet:
             raise UnknownId(f"There is no agent {agent_id!r}", id=agent_id)
         return self.views[agent_id]
 
-    async def agent_images(self, agent_id: str) -> Sequence[AgentImageView]:
+    async def agent_images(self, agent_id: str, *, who: Principal) -> Sequence[AgentImageView]:
+        del who
         await self.agent(agent_id)
         return [AgentImageView("h/app:v1", "sha256:" + "a" * 64, "sha256:" + "b" * 64, 5 * 10**9)]
 

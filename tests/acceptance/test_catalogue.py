@@ -81,6 +81,7 @@ def test_who_is_not_granted_an_image_is_told_that_there_is_none(
     secret = asked(server, reference, ann)
     absent = asked(server, reference.replace("secret", "absent"), ann)
     hidden = images(server, "secret", token=ann)
+    on_host = server.cli("agent", "show", "left-1", "--json", token=ann).json["images"]
     assert server.cli("user", "group", "ann", "--add", "ml", "--json").code == 0
     granted = asked(server, reference, ann)
     shown = images(server, "secret", token=ann)
@@ -89,6 +90,7 @@ def test_who_is_not_granted_an_image_is_told_that_there_is_none(
     assert (secret.code, absent.code) == (1, 1)
     assert secret.out.replace("secret", "absent") == absent.out
     assert hidden == {}
+    assert reference not in {image["reference"] for image in on_host}
     assert granted.code == 0, granted
     assert list(shown) == [reference]
     sessions.wait_for(server, granted.json["id"], "RUNNING")

@@ -60,8 +60,8 @@ class Fleet(Protocol):
     async def agent(self, agent_id: str) -> AgentView:
         """One agent."""
 
-    async def agent_images(self, agent_id: str) -> Sequence[AgentImageView]:
-        """What its engine holds."""
+    async def agent_images(self, agent_id: str, *, who: Principal) -> Sequence[AgentImageView]:
+        """What its engine holds, of what this user may use."""
 
     async def transitions(self, agent_id: str) -> Sequence[TransitionView]:
         """Its states so far, oldest first."""

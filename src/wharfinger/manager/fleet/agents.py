@@ -14,6 +14,8 @@ from wharfinger.domain.platforms import Platform
 from wharfinger.domain.sessions import WITH_CONTAINER
 from wharfinger.domain.slots import Slots
 from wharfinger.domain.states import AGENT_TRANSITIONS, AgentStatus
+from wharfinger.manager.access.principal import Principal
+from wharfinger.manager.catalogue import entries
 from wharfinger.manager.fleet.views import AgentContact, AgentImageView, AgentView
 from wharfinger.manager.sessions import occupancy
 from wharfinger.manager.storage import tables
@@ -75,11 +77,16 @@ def platforms(conn: Connection, agent_ids: Collection[str]) -> dict[str, Platfor
     return {row.id: Platform.parse(row.os, row.architecture, row.variant) for row in rows}
 
 
-def images(conn: Connection, agent_id: str) -> list[AgentImageView]:
-    """What the agent's engine holds, by reference."""
+def images(conn: Connection, agent_id: str, who: Principal) -> list[AgentImageView]:
+    """What the agent's engine holds, by reference, of what this user may use."""
     held = tables.agent_images
+    may_see = entries.visible(conn, who)
     rows = conn.execute(select(held).where(held.c.agent_id == agent_id).order_by(held.c.reference))
-    return [AgentImageView(r.reference, r.root_digest, r.image_id, r.size) for r in rows]
+    return [
+        AgentImageView(r.reference, r.root_digest, r.image_id, r.size)
+        for r in rows
+        if may_see(r.reference)
+    ]
 
 
 def join(

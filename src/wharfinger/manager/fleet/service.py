@@ -118,9 +118,9 @@ class Fleet:
         """One agent; raises `UnknownId`."""
         return await self._storage.read(_shown, agent_id)
 
-    async def agent_images(self, agent_id: str) -> list[AgentImageView]:
-        """What its engine holds, by reference."""
-        return await self._storage.read(agents.images, agent_id)
+    async def agent_images(self, agent_id: str, *, who: Principal) -> list[AgentImageView]:
+        """What its engine holds, by reference, of what this user may use."""
+        return await self._storage.read(agents.images, agent_id, who)
 
     async def transitions(self, agent_id: str) -> list[Transition]:
         """Its states so far, oldest first."""

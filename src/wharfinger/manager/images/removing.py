@@ -143,11 +143,11 @@ def apply(
             rows.fail_or_retry(conn, item, _UNANSWERED, tries=_tries(item), by=by)
             continue
         match answer.outcome:
-            case RemovalOutcome.REMOVED:
+            case RemovalOutcome.REMOVED | RemovalOutcome.ABSENT:
+                # absent by now, it was there when it was surveyed: an agent that was killed after
+                # the removal does not know of it
                 inventory.forget(conn, item.agent_id, [item.reference])
                 rows.done(conn, item, kept_by=answer.kept_by, by=by)
-            case RemovalOutcome.ABSENT:
-                _skip(conn, item, by=by)
             case RemovalOutcome.CHANGED:
                 rows.fail_or_retry(conn, item, _CHANGED, tries=_tries(item), by=by)
             case RemovalOutcome.FAILED:

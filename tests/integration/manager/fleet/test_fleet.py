@@ -345,18 +345,18 @@ async def test_the_mapping_is_what_the_agent_last_listed(fleet: Fleet, join_toke
         size=5,
     )
     await process.report("v2", one)
-    rows = {row.reference: row.root_digest for row in await fleet.agent_images("a-1")}
+    rows = {row.reference: row.root_digest for row in await fleet.agent_images("a-1", who=ROOT)}
     assert rows == {"h/a:v1": DIGEST, "h/b:v1": DIGEST, f"h/c@{OTHER}": OTHER}
 
     two = InventoryImage(image_id="sha256:2", tags=("h/a:v1",), digests=(f"h/a@{OTHER}",), size=6)
     await process.report("v3", two)
-    held = await fleet.agent_images("a-1")
+    held = await fleet.agent_images("a-1", who=ROOT)
     assert [(r.reference, r.root_digest, r.image_id, r.size) for r in held] == [
         ("h/a:v1", OTHER, "sha256:2", 6)
     ]
 
     await process.report("v1")
-    assert await fleet.agent_images("a-1") == []
+    assert await fleet.agent_images("a-1", who=ROOT) == []
 
 
 async def test_an_image_loaded_without_a_digest_is_listed_without_one(
@@ -364,7 +364,7 @@ async def test_an_image_loaded_without_a_digest_is_listed_without_one(
 ) -> None:
     process = await joined(fleet, join_token)
     await process.report("v2", InventoryImage(image_id="sha256:1", tags=("h/a:v1",)))
-    assert [row.root_digest for row in await fleet.agent_images("a-1")] == [None]
+    assert [row.root_digest for row in await fleet.agent_images("a-1", who=ROOT)] == [None]
 
 
 async def test_a_removed_agent_is_refused_and_its_images_are_gone(
@@ -375,7 +375,7 @@ async def test_a_removed_agent_is_refused_and_its_images_are_gone(
     view = await fleet.retire("a-1", who=ROOT)
     assert view.status is AgentStatus.RETIRED
     assert await fleet.agents() == []
-    assert await fleet.agent_images("a-1") == []
+    assert await fleet.agent_images("a-1", who=ROOT) == []
     for attempt in (process.report(), fleet.register(said(), process.credential)):
         with pytest.raises(WharfingerError) as refused:
             await attempt

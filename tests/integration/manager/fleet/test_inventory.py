@@ -1,5 +1,6 @@
 """What is seen or removed ahead of an agent's listing lasts until a listing that knows of it."""
 
+from rig.people import ROOT
 from rig.rows import insert_agent
 from sqlalchemy import Connection
 
@@ -42,7 +43,7 @@ def removed(conn: Connection, reference: str) -> str:
 def listed(conn: Connection, said: Inventory) -> tuple[str, list[str]]:
     """Take a listing in; what is kept, and what the mapping holds then."""
     inventory.replace(conn, "a-1", said)
-    shown = [view.reference for view in agents.images(conn, "a-1")]
+    shown = [view.reference for view in agents.images(conn, "a-1", ROOT)]
     return inventory.version(conn, "a-1"), shown
 
 

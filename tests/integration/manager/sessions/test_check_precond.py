@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from cryptography.fernet import Fernet
 from rig.odd_agent import Answer, OddAgent
+from rig.people import ROOT
 from rig.queues import DIGEST, hold_image, insert_host, insert_image, insert_session
 from rig.tasks import eventually
 from sqlalchemy import Connection
@@ -142,7 +143,7 @@ async def test_an_image_that_is_there_takes_the_kernels_to_prepared_in_one_call(
     first = bringing.orders()[0]
     assert (first["policy"], first["rootDigest"]) == ("session", DIGEST)
     assert first["credentials"] == {"username": "u", "password": "secret"}
-    [held] = await bringing.storage.read(agents.images, "a-1")
+    [held] = await bringing.storage.read(agents.images, "a-1", ROOT)
     assert (held.reference, held.root_digest) == ("h.test/image:v1", DIGEST)
 
 

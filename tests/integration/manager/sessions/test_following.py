@@ -1,5 +1,6 @@
 """Kernels follow what agents report of their current attempts, and of no others."""
 
+from rig.people import ROOT
 from rig.queues import DIGEST, insert_host, insert_session
 from sqlalchemy import Connection, update
 
@@ -79,6 +80,6 @@ async def test_a_session_enters_the_image_under_the_tag_the_host_has(storage: St
         attempts.finish(conn, _order(conn), evidence, by="test")
         assert follow(conn, by="test")
         assert _status(conn) is KernelStatus.PREPARED
-        return [image.reference for image in agents.images(conn, "a-1")]
+        return [image.reference for image in agents.images(conn, "a-1", ROOT)]
 
     assert await storage.write(story) == ["h.test/image:older"]

@@ -129,8 +129,9 @@ class Agent:
 
     @strawberry.field
     async def images(self, info: Info) -> list[AgentImage]:
-        """What its engine holds."""
-        views = await info.context.services.fleet.agent_images(self.id)
+        """What its engine holds, of what you may use."""
+        fleet, who = info.context.services.fleet, info.context.principal
+        views = await fleet.agent_images(self.id, who=who)
         return [AgentImage.of(view) for view in views]
 
     @strawberry.field
