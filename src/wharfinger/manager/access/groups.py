@@ -11,6 +11,7 @@ from wharfinger.domain.errors import InvalidRequest, UnknownId
 from wharfinger.manager.storage.put import put
 from wharfinger.manager.storage.tables import user_groups, users
 
+_CHANGED_AT_ONCE: Final = 100
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 
 
@@ -30,12 +31,14 @@ def change(
     """Put the user named so into groups and take them out of others; their groups after that.
 
     Being in one already, or not, is fine. Raises `UnknownId`, and `InvalidRequest` for a name that
-    is none or stands in both.
+    is none or stands in both, and for no group or too many.
     """
-    for group in add:
+    if not 1 <= len(add) + len(remove) <= _CHANGED_AT_ONCE:
+        raise InvalidRequest(f"1 to {_CHANGED_AT_ONCE} groups are changed at once", name=name)
+    for group in (*add, *remove):
         check_name(group)
-        if group in remove:
-            raise InvalidRequest(f"{group!r} is to be added and removed at once", name=group)
+    if both := sorted(set(add) & set(remove)):
+        raise InvalidRequest(f"{both[0]!r} is to be added and removed at once", name=both[0])
     user_id = conn.scalar(select(users.c.id).where(users.c.name == name).with_for_update())
     if user_id is None:
         raise UnknownId(f"There is no user {name!r}", id=name)

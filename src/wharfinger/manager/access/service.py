@@ -56,7 +56,8 @@ class Access:
 
         def limit(conn: Connection) -> UserView:
             user = users.limit_user(conn, name, changes)
-            note(conn, who, Action.USER_LIMIT, name, **changes.columns())
+            if columns := changes.columns():
+                note(conn, who, Action.USER_LIMIT, name, **columns)
             return user
 
         return await self._storage.write(limit)

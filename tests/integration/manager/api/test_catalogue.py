@@ -229,6 +229,9 @@ async def test_groups_are_shown_with_their_users(api: Api) -> None:
     [
         ({"name": "nobody", "add": ["ml"]}, "UnknownId"),
         ({"name": "ann", "add": ["no name"]}, "InvalidRequest"),
+        ({"name": "ann", "remove": ["no name"]}, "InvalidRequest"),
+        ({"name": "ann"}, "InvalidRequest"),
+        ({"name": "ann", "remove": [f"g{number}" for number in range(101)]}, "InvalidRequest"),
         ({"name": "ann", "add": ["x" * 10_000]}, "InvalidRequest"),
         ({"name": "ann", "add": ["ml"], "remove": ["ml"]}, "InvalidRequest"),
     ],
