@@ -19,6 +19,7 @@ from wharfinger.manager.access.principal import Principal
 from wharfinger.manager.storage.put import put
 from wharfinger.manager.storage.tables import image_grants, users
 
+_OFFICIAL: Final = f"{HUB}/library/"
 _USER: Final = "user"
 _GROUP: Final = "group"
 
@@ -129,13 +130,7 @@ def all_grants(conn: Connection) -> list[Grants]:
 
 def allow(conn: Connection, principal: Principal, name: str) -> bool:
     """Whether the user may use images of this repository (`host/name`)."""
-    if principal.is_superadmin:
-        return True
-    covering = _read(conn, _paths(name))
-    if not covering:
-        return True
-    longest = max(covering, key=lambda each: len(each.path))
-    return longest.names(principal.name, user_groups.of_user(conn, principal.user_id))
+    return allowed(conn, principal)(name)
 
 
 def allowed(conn: Connection, principal: Principal) -> Callable[[str], bool]:
@@ -153,9 +148,15 @@ def allowed(conn: Connection, principal: Principal) -> Callable[[str], bool]:
 
 
 def _paths(name: str) -> list[str]:
-    """Every path that covers a repository, the longest first."""
+    """Every path that covers a repository, the longest first.
+
+    What people call `docker.io/nginx` is the image `docker.io/library/nginx` as well: who limits it
+    means that.
+    """
     segments = name.split("/")
-    return ["/".join(segments[:count]) for count in range(len(segments), 0, -1)]
+    paths = ["/".join(segments[:count]) for count in range(len(segments), 0, -1)]
+    official = name.removeprefix(_OFFICIAL)
+    return paths if official == name else [paths[0], f"{HUB}/{official}", *paths[1:]]
 
 
 def _of(conn: Connection, path: str) -> Grants:

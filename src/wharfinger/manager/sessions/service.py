@@ -56,7 +56,7 @@ class Sessions:
         """
         references = check(request)
         for registry in sorted({reference.registry for reference in references}):
-            await self._registries.connection(registry)
+            await self._registries.require(registry)
         view = await self._storage.write(creating.create, request, references, owner)
         await ring(self._bus, KernelStatus.PENDING)
         return view

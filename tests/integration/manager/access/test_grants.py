@@ -53,6 +53,20 @@ async def test_the_longest_path_that_covers_an_image_decides_alone(storage: Stor
     }
 
 
+@pytest.mark.parametrize("path", ["docker.io/nginx", "docker.io/library/nginx"])
+async def test_an_official_image_is_limited_by_either_of_its_names(
+    storage: Storage, path: str
+) -> None:
+    def deed(conn: Connection) -> list[bool]:
+        users_there = people(conn)
+        grants.grant(conn, "docker.io/library", ["bob"], [])
+        grants.grant(conn, read_path(path), ["alice"], [])
+        name = "docker.io/library/nginx"
+        return [grants.allow(conn, users_there[each], name) for each in ("alice", "bob")]
+
+    assert await storage.write(deed) == [True, False]
+
+
 async def test_grants_add_up_and_are_told_by_path(storage: Storage) -> None:
     def deed(conn: Connection) -> list[Grants]:
         people(conn)

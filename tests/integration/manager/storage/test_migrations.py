@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from rig.postgres import Postgres
 from sqlalchemy import Connection, create_engine, inspect, text
 
 from wharfinger.manager.storage.errors import NewerDatabase
-from wharfinger.manager.storage.migrate import migrate
+from wharfinger.manager.storage.migrate import alembic_config, migrate
 from wharfinger.manager.storage.tables import metadata
 
 
@@ -70,6 +71,43 @@ def test_all_migrations_together_make_the_tables_of_the_code(
     for table, described in by_tables.items():
         for part, expected in described.items():
             assert by_steps[table][part] == expected, f"{part} of {table}"
+
+
+TASK = """
+INSERT INTO tasks (id, name, owner_id, status, cancel_requested, current, total, unit, message,
+    function, arguments, epoch, created_at)
+VALUES (:name, :name, 'u', 'running', false, 0, 0, 'items', '', :name, '{}', 1, 0)
+"""
+ITEM = """
+INSERT INTO items (id, task_id, agent_id, reference, root_digest, status, phase, attempts,
+    bytes_done, bytes_total, kept_by)
+VALUES (:id, :task, 'a-1', :reference, 'sha256:1', 'running', 'waiting', 1, 0, 0, '[]')
+"""
+
+
+def test_what_was_under_way_before_there_was_a_gate_stands_in_it(empty_url: str) -> None:
+    with connected(empty_url) as conn:
+        command.upgrade(alembic_config(conn), "0002")
+    with connected(empty_url) as conn:
+        for name in ("preload", "unload"):
+            conn.execute(text(TASK), {"name": name})
+        for item_id, task, reference in (
+            ("i1", "preload", "h/a:1"),
+            ("i2", "unload", "h/b:1"),
+        ):
+            conn.execute(text(ITEM), {"id": item_id, "task": task, "reference": reference})
+        image = "INSERT INTO images VALUES ('h:1/x/a:v1@sha256:2', 'sha256:2', 7, 0)"
+        conn.execute(text(image))
+    migrate(empty_url)
+    with connected(empty_url) as conn:
+        there = conn.execute(text("SELECT item_id, task_id, agent_id, kind FROM preparations"))
+        assert [tuple(row) for row in there] == [("i1", "preload", "a-1", "preload")]
+        statuses = conn.execute(text("SELECT id, status FROM items ORDER BY id"))
+        assert [tuple(row) for row in statuses] == [("i1", "running"), ("i2", "queued")]
+        categories = conn.execute(text("SELECT id, category FROM tasks ORDER BY id"))
+        assert [tuple(row) for row in categories] == [("preload", "download"), ("unload", None)]
+        named = conn.execute(text("SELECT registry, repository, status FROM images"))
+        assert [tuple(row) for row in named] == [("h:1", "h:1/x/a", "known")]
 
 
 def test_a_database_at_head_is_left_as_it_is(storage_url: str) -> None:

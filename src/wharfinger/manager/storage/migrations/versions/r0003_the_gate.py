@@ -138,6 +138,7 @@ def upgrade() -> None:
     with op.batch_alter_table("sessions", schema=None) as batch_op:
         batch_op.add_column(sa.Column("held_since", sa.Double(), nullable=True))
 
+    _gate_what_is_under_way()
     conn = op.get_bind()
     for statement in _ADDED_ONLY[conn.dialect.name]:
         op.execute(statement)
@@ -159,3 +160,40 @@ def _name_repositories() -> None:
                 repository=f"{path}/{last.partition(':')[0]}",
             )
         )
+
+
+def _gate_what_is_under_way() -> None:
+    """Preloads count as downloads, and close their images where they run; unloads look again."""
+    conn = op.get_bind()
+    conn.execute(sa.text("UPDATE tasks SET category = 'download' WHERE function = 'preload'"))
+    running = conn.execute(
+        sa.text(
+            "SELECT items.id, task_id, agent_id, reference, root_digest, function"
+            " FROM items JOIN tasks ON tasks.id = items.task_id"
+            " WHERE items.status = 'running' ORDER BY items.id"
+        )
+    ).all()
+    preparations = sa.table(
+        "preparations",
+        *(sa.column(name) for name in ("item_id", "task_id", "agent_id", "kind", "reference")),
+        sa.column("root_digests", sa.JSON()),
+        sa.column("begun_at"),
+    )
+    closed: set[tuple[str, str]] = set()
+    for item in running:
+        if item.function == "unload":
+            again = sa.text("UPDATE items SET status = 'queued' WHERE id = :id")
+            conn.execute(again, {"id": item.id})
+        elif (item.agent_id, item.reference) not in closed:
+            closed.add((item.agent_id, item.reference))
+            conn.execute(
+                sa.insert(preparations).values(
+                    item_id=item.id,
+                    task_id=item.task_id,
+                    agent_id=item.agent_id,
+                    kind="preload",
+                    reference=item.reference,
+                    root_digests=[item.root_digest] if item.root_digest else [],
+                    begun_at=0.0,
+                )
+            )
