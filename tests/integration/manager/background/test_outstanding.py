@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from rig.redis import RedisProcess
-from rig.tasks import BRISK, DOZING, Work, end_of, eventually, no_items, start_named, within
+from rig.tasks import BRISK, DOZING, Work, end_of, eventually, no_items, start_named
 
 from wharfinger.manager.background.outstanding import RedisOutstanding, key_of
 from wharfinger.manager.background.service import BackgroundTasks
