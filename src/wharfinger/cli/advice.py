@@ -39,4 +39,4 @@ def unknown_image(reference: str, role: str) -> str:
     """A hint for an image that a session may not ask for, to somebody of this role."""
     if role == "superadmin":
         return f"check that {reference} was pushed: your sessions make an image known by themselves"
-    return f"an admin can make it known: wharfinger image register {reference}"
+    return f"an admin can register it, or grant it to you: wharfinger image register {reference}"

@@ -162,7 +162,8 @@ def ls(
 ) -> Exit:
     """List images: those users may ask for, and those hosts hold, with where each one is.
 
-    TEXT narrows to references that contain it. A session may ask for what is known or missing;
+    SIZE is the download of one, ON AGENTS the disk it takes on all of them together. TEXT narrows
+    to references that contain it. A session may ask for what is known or missing;
     `register` makes others known.
 
     \b
@@ -195,7 +196,9 @@ def ls(
             )
             for each in images
         ],
-        empty="no images: bring one with `wharfinger image preload REF --all-agents`",
+        empty="no image matches"
+        if text or registry or wanted or agent_id
+        else "no images: bring one with `wharfinger image preload REF --all-agents`",
     )
     return Exit.OK
 

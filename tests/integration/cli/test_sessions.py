@@ -355,7 +355,7 @@ def test_a_manager_lost_in_the_middle_leaves_what_was_done(
 @pytest.mark.parametrize(
     ("role", "hint"),
     [
-        ("user", "an admin can make it known: wharfinger image register r:5000/app:v1"),
+        ("user", "an admin can register it, or grant it to you"),
         ("superadmin", "check that r:5000/app:v1 was pushed"),
     ],
 )
