@@ -194,12 +194,13 @@ async def test_followers_end_with_a_session_that_ends_before(here: Here) -> None
         assert await within(waiting) == b"nothing"
 
 
-async def test_followers_end_when_the_manager_stops(here: Here) -> None:
+async def test_followers_are_told_when_the_manager_stops(here: Here) -> None:
     async with here.logs.open("s1", None, follow=True, tail_bytes=100) as log:
         waiting = asyncio.create_task(anext(log, b"nothing"))
         await asyncio.sleep(0)
         await here.bells.stop()
-        assert await within(waiting) == b"nothing"
+        with pytest.raises(Conflict, match="stopping"):
+            await within(waiting)
 
 
 async def test_an_agent_that_breaks_off_is_told(here: Here) -> None:
