@@ -240,6 +240,7 @@ def test_of_two_cold_sessions_only_those_the_quota_fits_run(
     assert server.cli("user", "limit", "frugal", "--cpu", "1", "--json").code == 0
     token = server.cli("token", "create", "frugal", "--label", "test", "--json").json["token"]
     sample = cold(registry, proxy, "quota")
+    assert server.cli("image", "register", sample.at(proxy.host), "--json").code == 0
     first, second = (
         sessions.create(
             server, sample.at(proxy.host), "--cpu", "0.75", "--mem", "64m", *SLEEP, token=token
