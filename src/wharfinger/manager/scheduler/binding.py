@@ -92,7 +92,7 @@ class _Owners:
         number = self._active.get(owner_id, 0) + binding.joins
         return (
             not limits.slots.exceeded_by(occupied)
-            and (limits.sessions is None or number <= limits.sessions)
+            and (limits.sessions is None or not binding.joins or number <= limits.sessions)
             and (
                 limits.scaling_groups is None or hosts.groups(binding) <= set(limits.scaling_groups)
             )

@@ -5,7 +5,7 @@ Failures in a row are counted on the kernel (`tries` on `tried_on`, `agents_fail
 or a container that can never be made would be tried for ever.
 """
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from sqlalchemy import Connection, select
 
@@ -24,6 +24,8 @@ from wharfinger.manager.storage import tables
 from wharfinger.manager.storage.clock import now
 from wharfinger.manager.storage.put import put
 
+_ENDED: Final = frozenset({KernelStatus.TERMINATING, KernelStatus.TERMINATED})
+
 
 def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> bool:
     """Do what follows from a failure of this kernel on its agent; False when that is stale.
@@ -31,7 +33,7 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
     The kernel is locked, and surely without a container: PREPARING, PULLING, or CREATING by its
     agent's word. It goes back to the queue, or its session ends. A failure that is its lost
     agent's is not counted. One whose container cannot be made while others of its session run
-    ends the session: they start together or end together.
+    ends the session, and so does any once others have ended: they start together or end together.
     """
     assert kernel.agent_id is not None, "what fails is bound"
     assert kernel.root_digest is not None, "what is bound is resolved"
@@ -41,7 +43,7 @@ def apply(conn: Connection, kernel: Kernel, failure: Failure, *, by: str) -> boo
         return kernels.back_to_queue(
             conn, kernel, reason=reason, by=by, info=Reason.AGENT_LOST, data=lost
         )
-    if kernel.status is KernelStatus.CREATING and _others_run(conn, kernel):
+    if _others_began(conn, kernel):
         return endings.fail(conn, kernel, failure, by=by)
     at = now(conn)
     tries = kernel.tries + 1 if kernel.tried_on == kernel.agent_id else 1
@@ -105,9 +107,13 @@ def _is_the_requests(kernel: Kernel, failure: Failure) -> bool:
     return creating and failure.failure_class is FailureClass.UNSUPPORTED
 
 
-def _others_run(conn: Connection, kernel: Kernel) -> bool:
+def _others_began(conn: Connection, kernel: Kernel) -> bool:
+    """Whether others of its session ran to their end, or run while its container is made."""
+    began = _ENDED
+    if kernel.status is KernelStatus.CREATING:
+        began = began | {KernelStatus.RUNNING}
     siblings = kernels.of_session(conn, kernel.session_id)
-    return any(sibling.status is KernelStatus.RUNNING for sibling in siblings)
+    return any(sibling.status in began for sibling in siblings)
 
 
 def _another_may_take(conn: Connection, kernel: Kernel) -> bool:

@@ -180,6 +180,19 @@ async def test_a_kernel_that_pulls_takes_slots_and_a_session_but_no_quota(
     assert found.status_data == {"limit": 2, "active": 2}
 
 
+async def test_a_lowered_number_of_sessions_lets_those_that_began_go_on(
+    storage: Storage, dispatcher: Dispatcher
+) -> None:
+    await storage.write(insert_host, "a", TWO + TWO)
+    await storage.write(insert_user, "bob", max_sessions=1)
+    running = {"status": KernelStatus.RUNNING, "agent_id": "a"}
+    prepared = {"status": KernelStatus.PREPARED, "agent_id": "a"}
+    await storage.write(insert_session, "s0", running, owner="bob")
+    await storage.write(insert_session, "s1", prepared, {}, owner="bob")
+    assert await dispatcher.run_once() == 1
+    assert (await kernel(storage, "s1-1")).status is KernelStatus.SCHEDULED
+
+
 async def test_who_waited_long_gets_the_room_that_small_ones_would_have_taken(
     storage: Storage, dispatcher: Dispatcher
 ) -> None:

@@ -53,6 +53,24 @@ async def test_an_image_that_does_not_exist_ends_the_session_at_once(storage: St
     await storage.write(story)
 
 
+@pytest.mark.parametrize("ended", [KernelStatus.TERMINATING, KernelStatus.TERMINATED])
+@pytest.mark.parametrize("status", [KernelStatus.CREATING, KernelStatus.PREPARING])
+async def test_what_cannot_start_once_another_kernel_has_ended_ends_the_session(
+    storage: Storage, ended: KernelStatus, status: KernelStatus
+) -> None:
+    def story(conn: Connection) -> None:
+        insert_host(conn, "a-1")
+        sidecar: dict[str, Any] = {"status": ended, "agent_id": "a-1"}
+        if ended is KernelStatus.TERMINATED:
+            sidecar["ended_at"] = now(conn)
+        insert_session(conn, "s", {"status": status, "agent_id": "a-1"}, sidecar)
+        kernel = fail(conn, NETWORK)
+        assert kernel.status is not KernelStatus.PENDING
+        assert kernel.failure == NETWORK
+
+    await storage.write(story)
+
+
 async def test_a_failure_that_may_pass_is_tried_again_here_then_elsewhere(
     storage: Storage,
 ) -> None:
