@@ -23,6 +23,13 @@ class ImageKeys:
     root_digests: frozenset[str] = frozenset()
     image_id: str | None = None
 
+    @classmethod
+    def of(
+        cls, reference: str, root_digest: str | None = None, image_id: str | None = None
+    ) -> "ImageKeys":
+        """The keys of an image that is known by one root digest at most."""
+        return cls(reference, frozenset({root_digest} if root_digest else ()), image_id)
+
     def meets(self, other: "ImageKeys") -> bool:
         """Whether both may be about one image: any of the three is the same."""
         return (

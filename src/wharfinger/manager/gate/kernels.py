@@ -50,11 +50,7 @@ def bound(conn: Connection, agent_ids: Collection[str]) -> list[BoundKernel]:
             row.agent_id,
             row.name,
             KernelStatus(row.status),
-            ImageKeys(
-                row.reference,
-                frozenset({row.root_digest} if row.root_digest else ()),
-                row.image_id,
-            ),
+            ImageKeys.of(row.reference, row.root_digest, row.image_id),
         )
         for row in rows
     ]

@@ -223,7 +223,7 @@ def _note_present(conn: Connection, item: ItemRow, image_id: str, size: int) -> 
 
 
 def _keys(item: ItemRow) -> ImageKeys:
-    return ImageKeys(item.reference, frozenset({item.root_digest or ""}))
+    return ImageKeys.of(item.reference, item.root_digest)
 
 
 def _lock_agent(conn: Connection, agent_id: str) -> AgentView | None:

@@ -15,7 +15,7 @@ _NAMED: Final = 10
 
 def first_keys(reference: Reference) -> ImageKeys:
     """What is known of the image before anybody looked."""
-    return ImageKeys(str(reference), frozenset({reference.digest} if reference.digest else ()))
+    return ImageKeys.of(str(reference), reference.digest)
 
 
 def keys(reference: Reference, survey: RemovalSurvey) -> ImageKeys:

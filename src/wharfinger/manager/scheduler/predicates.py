@@ -112,7 +112,7 @@ class Ask:
 
 def keys(reference: str, root_digest: str) -> ImageKeys:
     """What the image of a kernel that waits is known by."""
-    return ImageKeys(reference, frozenset({root_digest}))
+    return ImageKeys.of(reference, root_digest)
 
 
 def avoided(picture: Picture, root_digest: str) -> Mapping[str, Avoidance]:
